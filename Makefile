@@ -1,0 +1,62 @@
+# The commands of this repository; `make` alone lists them. Each first brings in what it needs (tools/setup.sh).
+# They are short forms of CMake's presets, which work on their own too: cmake --preset default, and so on.
+
+TOUR_FLAGS ?= --quick
+BENCH_FLAGS ?=
+JOBS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
+
+# LibTorch carries no sanitizer, so what passes between it and us cannot be watched: neither leaks nor containers.
+ASAN_OPTIONS ?= detect_leaks=0:detect_container_overflow=0:detect_stack_use_after_return=1
+UBSAN_OPTIONS ?= print_stacktrace=1
+
+.PHONY: help run test bench gpt2 asan format check-format clean formatter
+help:  ## list these commands
+	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
+
+run: build/build.ninja  ## set up, build, and see the chapters tell one story; TOUR_FLAGS=... reaches the tour
+	cmake --build --preset default --target programs -j $(JOBS)
+	build/bin/tour $(TOUR_FLAGS)
+
+test: build/build.ninja  ## set up, build everything, run every test
+	cmake --build --preset default -j $(JOBS)
+	ctest --preset default -j $(JOBS)
+
+bench: build/build.ninja  ## the whole throughput table (ten minutes on two cores), raw samples into data/results
+	cmake --build --preset default --target throughput -j $(JOBS)
+	build/bin/throughput $(BENCH_FLAGS)
+
+gpt2:  ## fetch the real GPT-2 into data/gpt2 (550 MB; goes on where it was interrupted)
+	python3 tools/fetch_gpt2.py
+
+asan: build-asan/build.ninja  ## run the fast tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	cmake --build --preset asan --target fast_tests -j $(JOBS)
+	ASAN_OPTIONS="$(ASAN_OPTIONS)" UBSAN_OPTIONS="$(UBSAN_OPTIONS)" ctest --preset asan -j $(JOBS)
+
+format: formatter  ## format the C++ code
+	find chapters common tests \( -name '*.h' -o -name '*.cpp' \) -exec "$(CLANG_FORMAT)" -i {} +
+
+check-format: formatter  ## fail where `make format` would change something
+	@find chapters common tests \( -name '*.h' -o -name '*.cpp' \) -exec "$(CLANG_FORMAT)" --dry-run --Werror {} + || \
+	  { echo "check-format: run 'make format'" >&2; exit 1; }
+
+clean:  ## remove what was built, not what was fetched (.deps, data/gpt2)
+	rm -rf build build-dev build-asan
+
+# Set-up looks every time, in a moment; it touches this file only when the choice of LibTorch changes.
+.deps/torch_dir: FORCE
+	@tools/setup.sh
+
+# A pinned version: another one formats differently.
+formatter:
+	@command -v "$(CLANG_FORMAT)" >/dev/null || tools/setup.sh format
+
+build/build.ninja: .deps/torch_dir CMakePresets.json
+	cmake --preset default -DTorch_DIR="$$(cat .deps/torch_dir)"
+	@touch $@
+
+build-asan/build.ninja: .deps/torch_dir CMakePresets.json
+	cmake --preset asan -DTorch_DIR="$$(cat .deps/torch_dir)"
+	@touch $@
+
+FORCE:

@@ -1,0 +1,49 @@
+#include "chapters/chapters.h"
+
+#include "chapters/01_naive/naive_gpt2.h"
+#include "chapters/02_cat_cache/cat_cache.h"
+#include "chapters/03_masked_offsets/masked_offsets_cache.h"
+#include "chapters/04_preallocated/preallocated_cache.h"
+#include "chapters/05_sliding_window/sliding_window_cache.h"
+
+namespace kvbook {
+namespace {
+
+const char kOneByOne[] = "the cat cache masks a chunk only when it is empty; chapter 3 lifts this";
+
+// clang-format off
+std::vector<Chapter> make_chapters() {
+  return {
+      {.name = "01_naive", .same_tokens_as = "", .change = "feeds the whole sequence for every new token",
+       .open_uncached = [](const Checkpoint& checkpoint) { return std::make_unique<NaiveSession>(checkpoint); }},
+      {.name = "02_cat_cache", .same_tokens_as = "01_naive", .change = "remembers keys and values with torch.cat",
+       .takes_chunk = true, .no_chunk_on_history = kOneByOne,
+       .make_cache = [](const ModelShape& shape, const CacheOptions&) { return std::make_unique<CatCache>(shape); }},
+      {.name = "03_masked_offsets", .same_tokens_as = "02_cat_cache", .change = "takes chunks and turns of any length",
+       .takes_chunk = true, .takes_turns = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions&) { return std::make_unique<MaskedOffsetsCache>(shape); }},
+      {.name = "04_preallocated", .same_tokens_as = "03_masked_offsets", .change = "writes in place into fixed buffers",
+       .takes_chunk = true, .takes_turns = true, .takes_capacity = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<PreallocatedCache>(shape, o.capacity); }},
+      {.name = "05_sliding_window", .same_tokens_as = "04_preallocated", .change = "keeps the last W tokens",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<SlidingWindowCache>(shape, o.window); }},
+  };
+}
+// clang-format on
+
+}  // namespace
+
+const std::vector<Chapter>& chapters() {
+  static const std::vector<Chapter> list = make_chapters();
+  return list;
+}
+
+const Chapter& find_chapter(const std::string& name) {
+  for (const Chapter& chapter : chapters()) {
+    if (chapter.name == name) return chapter;
+  }
+  TORCH_CHECK_VALUE(false, "there is no chapter called '", name, "'");
+}
+
+}  // namespace kvbook

@@ -1,0 +1,12 @@
+# LibTorch: what the user names (CMAKE_PREFIX_PATH or Torch_DIR), else the wheel that tools/setup.sh put into .deps.
+list(APPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/.deps/libtorch/torch)
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # the wheel's own files warn of a profiling library that it does not carry
+find_package(Torch QUIET)
+unset(CMAKE_MESSAGE_LOG_LEVEL)
+if(NOT Torch_FOUND)
+  message(FATAL_ERROR "LibTorch was not found. Run tools/setup.sh, or name yours: cmake -DCMAKE_PREFIX_PATH=/path/to/libtorch")
+endif()
+message(STATUS "LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
+
+# Everything is built with Torch's flags: they choose the C++ ABI of std::string.
+set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} ${TORCH_CXX_FLAGS}")

@@ -1,0 +1,46 @@
+// A chapter as data: what programs, tour, tests and table need to know of it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/checkpoint.h"
+#include "common/kv_cache.h"
+#include "common/session.h"
+
+namespace kvbook {
+
+/// What a reader may ask of a cache. Each chapter takes what has a meaning for it.
+struct CacheOptions {
+  int64_t window;    // W: tokens that a query sees, itself included
+  int64_t capacity;  // C: slots
+};
+
+/// Both as large as the context: nothing is forgotten, nothing refused early.
+inline CacheOptions default_cache_options(const ModelShape& shape) { return {shape.context, shape.context}; }
+
+struct Chapter {
+  std::string name = {};            // of its folder, program and row: "03_masked_offsets"
+  std::string same_tokens_as = {};  // the chapter whose tokens it must give; empty for the first
+  std::string change = {};          // against that chapter, in a few words
+
+  // Which flags of the contract have a meaning here.
+  bool takes_chunk = false;
+  bool takes_turns = false;
+  bool takes_window = false;
+  bool takes_capacity = false;
+
+  /// Why a chunk of two or more tokens is refused once the cache holds some; empty where it is not.
+  std::string no_chunk_on_history = {};
+
+  /// One of the two is set. make_cache: an empty cache. open_uncached: a chapter without one has its own session.
+  std::function<std::unique_ptr<KVCache>(const ModelShape&, const CacheOptions&)> make_cache = {};
+  std::function<std::unique_ptr<Session>(const Checkpoint&)> open_uncached = {};
+};
+
+/// An empty session of this chapter. The model's parameters are the checkpoint's tensors, not copies.
+std::unique_ptr<Session> open_session(const Chapter& chapter, const Checkpoint& checkpoint,
+                                      const CacheOptions& options);
+
+}  // namespace kvbook
