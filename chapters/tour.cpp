@@ -1,1 +1,99 @@
-int main(){return 0;}
+// build/bin/tour: one story told by every chapter, token for token the same, then the throughput table.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "chapters/chapters.h"
+#include "common/console_text.h"
+#include "common/program.h"
+#include "common/progress.h"
+#include "common/throughput_table.h"
+
+namespace kvbook {
+namespace {
+
+struct TourOptions {
+  bool quick = false;
+  int64_t new_tokens = 200;
+  int threads = 1;
+};
+
+/// Returns the exit status: 1 if a chapter tells another story.
+int tell_one_story(const TourOptions& tour) {
+  ProgramOptions options;
+  options.new_tokens = tour.new_tokens;
+  options.threads = tour.threads;
+  const NamedModel model = open_model("tales", options.dtype);
+  const std::vector<std::vector<int64_t>> inputs = {default_prompt(model)};
+
+  fmt::print("One story, {} chapters: model tales, {} new tokens\n\n", chapters().size(), tour.new_tokens);
+  ConsoleText console(model.tokenizer.get());
+  Listener listener;
+  listener.on_input = [&](const std::vector<int64_t>& ids) {
+    for (const int64_t id : ids) console.add(id);
+  };
+  listener.on_token = [&](int64_t id) { console.add(id); };
+  const Conversation first = converse(chapters().front(), model, options, inputs, listener);
+  console.finish();
+  const double naive = first.last().timings.tokens_per_s();
+  fmt::print("\n{:<20} {}: {:.0f} tok/s\n", chapters().front().name, chapters().front().change, naive);
+
+  int status = 0;
+  for (size_t i = 1; i < chapters().size(); ++i) {
+    const Chapter& chapter = chapters()[i];
+    const Conversation said = converse(chapter, model, options, inputs);
+    const bool same = same_tokens(said, first);
+    const double rate = said.last().timings.tokens_per_s();
+    fmt::print("{:<20} {}: same tokens: {}, {:.0f} tok/s, {:.1f} times\n", chapter.name, chapter.change,
+               same ? "yes" : "NO", rate, rate / naive);
+    if (!same) status = 1;
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+  return status;
+}
+
+std::optional<TourOptions> parse_tour(int argc, char** argv) {
+  TourOptions tour;
+  int64_t threads = usable_cores();
+  CLI::App app("One story told by every chapter, then the throughput table on the 124M shape", "tour");
+  app.add_flag("--quick", tour.quick, "one repetition a chapter, no spread");
+  app.add_option("--new-tokens", tour.new_tokens, "how many to generate, in story and table")->capture_default_str();
+  app.add_option("--threads", threads, "threads of the matrix products")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(std::string(error.what()) + " (--help lists the flags)");
+  }
+  if (tour.new_tokens < 1) throw UsageError(fmt::format("--new-tokens must be at least 1, not {}", tour.new_tokens));
+  check_threads(threads);
+  tour.threads = static_cast<int>(threads);
+  return tour;
+}
+
+}  // namespace
+}  // namespace kvbook
+
+int main(int argc, char** argv) {
+  using namespace kvbook;
+  return exit_status_of("tour", [&] {
+    const auto tour = parse_tour(argc, argv);
+    if (!tour) return 0;
+    at::set_num_threads(tour->threads);
+    const int story = tell_one_story(*tour);
+
+    ThroughputPlan plan{.entries = table_entries(chapters()),
+                        .workloads = {reference_workload(tour->new_tokens)},
+                        .repetitions = tour->quick ? 1 : 5,
+                        .quick = tour->quick};
+    const NamedModel model = [] {
+      const Progress progress("making the weights of gpt2-random", 0);
+      return open_model("gpt2-random", torch::kFloat32);
+    }();
+    const int table = print_throughput(plan, model.checkpoint, model.name, tour->threads, "");
+    return std::max(story, table);
+  });
+}

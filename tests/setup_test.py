@@ -218,6 +218,7 @@ class SetupTest(unittest.TestCase):
         self.without("cmake")
         self.assertEqual(self.run_setup(), 1)
         self.assertIn("apt-get install -y cmake", self.err)
+        self.assertNotIn("installing", self.out)
 
     def test_libraries_alone_stop_nobody_and_are_named_once(self):
         self.user(1000)

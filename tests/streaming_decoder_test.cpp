@@ -4,20 +4,18 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "build_info.h"
 #include "common/tokenizer.h"
 
 namespace kvbook {
 namespace {
 
 const Tokenizer& tales() {
-  static const Tokenizer tokenizer(std::filesystem::path(kSourceFolder) / "data" / "tales");
+  static const Tokenizer tokenizer(KVBOOK_DATA_FOLDER "/tales");
   return tokenizer;
 }
 

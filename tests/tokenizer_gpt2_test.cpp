@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "build_info.h"
 #include "common/streaming_decoder.h"
 #include "common/tokenizer.h"
 #include "tests/support/tokenizer_golden.h"
@@ -19,7 +18,7 @@ using Ids = std::vector<int64_t>;
 
 fs::path gpt2_folder() {
   const char* named = std::getenv("KVBOOK_GPT2_TOKENIZER");
-  return named != nullptr ? fs::path(named) : fs::path(kSourceFolder) / "data" / "gpt2";
+  return named != nullptr ? named : KVBOOK_DATA_FOLDER "/gpt2";
 }
 
 class TokenizerGpt2 : public testing::Test {
@@ -53,8 +52,7 @@ TEST_F(TokenizerGpt2, Case20KnownIds) {
 }
 
 TEST_F(TokenizerGpt2, Case20IdsAndPiecesAreTheReferences) {
-  expect_matches_golden(*tokenizer_,
-                        read_tokenizer_golden(fs::path(kSourceFolder) / "data/golden/tokenizer_gpt2.json"));
+  expect_matches_golden(*tokenizer_, read_tokenizer_golden(KVBOOK_DATA_FOLDER "/golden/tokenizer_gpt2.json"));
 }
 
 TEST_F(TokenizerGpt2, Case21EverySingleByteSurvives) {

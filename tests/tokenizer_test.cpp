@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -15,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "build_info.h"
 #include "common/byte_alphabet.h"
 #include "common/byte_pair_merge.h"
 #include "common/split_pattern.h"
@@ -29,7 +29,7 @@ using Ids = std::vector<int64_t>;
 using Pieces = std::vector<std::string>;
 
 const Tokenizer& tales() {
-  static const Tokenizer tokenizer(fs::path(kSourceFolder) / "data" / "tales");
+  static const Tokenizer tokenizer(KVBOOK_DATA_FOLDER "/tales");
   return tokenizer;
 }
 
@@ -46,6 +46,8 @@ TEST(Tokenizer, Case19PiecesOfWhiteSpaceAndContractions) {
   EXPECT_EQ(tales().split("a\n\n b"), (Pieces{"a", "\n\n", " b"}));
   EXPECT_EQ(tales().split("\t\tx"), (Pieces{"\t", "\t", "x"}));
   EXPECT_EQ(tales().split("I'LL don't it's"), (Pieces{"I", "'", "LL", " don", "'t", " it", "'s"}));
+  EXPECT_EQ(tales().split("you're I've I'm we'll he'd"),
+            (Pieces{"you", "'re", " I", "'ve", " I", "'m", " we", "'ll", " he", "'d"}));
 }
 
 TEST(Tokenizer, Case19WhiteSpaceIsTheUnicodePropertyOfThatName) {
@@ -55,8 +57,16 @@ TEST(Tokenizer, Case19WhiteSpaceIsTheUnicodePropertyOfThatName) {
   EXPECT_EQ(tales().split("x" + next_line + ideographic_space + "!"), (Pieces{"x", next_line, ideographic_space, "!"}));
 }
 
+TEST(Tokenizer, Case19LettersAndNumbersDoNotDependOnTheAgeOfPcre2) {
+  // New in Unicode 14, 15, 15.1 and 16.
+  const std::string letters = "\u0870\U0001E4D0\U00031350\U0002EBF0\U000105C0";
+  const std::string numbers = "\U00016AC0\U0001E4F0\U0001E5F1";
+  EXPECT_EQ(tales().split("x" + letters + "!" + letters), (Pieces{"x" + letters, "!", letters}));
+  EXPECT_EQ(tales().split("1" + numbers + "!" + numbers), (Pieces{"1" + numbers, "!", numbers}));
+}
+
 TEST(Tokenizer, IdsAndPiecesAreTheReferences) {
-  expect_matches_golden(tales(), read_tokenizer_golden(fs::path(kSourceFolder) / "data/golden/tokenizer_tales.json"));
+  expect_matches_golden(tales(), read_tokenizer_golden(KVBOOK_DATA_FOLDER "/golden/tokenizer_tales.json"));
 }
 
 TEST(Tokenizer, Case20EndOfTextIsPlainTextUnlessAskedFor) {
@@ -161,22 +171,23 @@ TEST(BytePairMerge, Case23StepsStayWithinNLogN) {
     const double n_log_n = static_cast<double>(n) * std::log2(n);
     RecordProperty("steps_over_n_log_n_at_" + std::to_string(n), std::to_string(steps / n_log_n));
     EXPECT_GT(steps, n) << "nothing was counted";
-    EXPECT_LE(steps, 3 * n_log_n);
+    EXPECT_LE(steps, 4 * n_log_n);
   }
 }
 
 TEST(BytePairMerge, Case23SameIdsAsANaiveMerge) {
   std::mt19937 random(23);
   for (int table = 0; table < 200; ++table) {
-    // Any pair may merge in any order of ranks: results that outrank their parts, and equal neighbours, come up.
-    constexpr int64_t kLetters = 3, kMerges = 12;
-    MergeTable merges;
-    int64_t next_id = kLetters;
-    while (next_id < kLetters + kMerges) {
-      const int64_t left = static_cast<int64_t>(random() % (kLetters + kMerges));
-      const int64_t right = static_cast<int64_t>(random() % (kLetters + kMerges));
-      if (merges.add(left, right, next_id)) ++next_id;
+    // Each merge joins two ids that letters or other merges give. Ranks are in no order, so that the result of a merge
+    // may go before the merge itself, and equal neighbours come up.
+    constexpr int64_t kLetters = 3, kMerges = 20;
+    std::vector<std::array<int64_t, 3>> rules;
+    for (int64_t result = kLetters; result < kLetters + kMerges; ++result) {
+      rules.push_back({static_cast<int64_t>(random() % result), static_cast<int64_t>(random() % result), result});
     }
+    if (table % 2 == 0) std::shuffle(rules.begin(), rules.end(), random);
+    MergeTable merges;
+    for (const auto& [left, right, result] : rules) merges.add(left, right, result);
     for (int word = 0; word < 50; ++word) {
       Ids ids(random() % 40);
       for (int64_t& id : ids) id = static_cast<int64_t>(random() % kLetters);

@@ -1,1 +1,7 @@
-int main(){return 0;}
+// build/bin/02_cat_cache: tells a story with this chapter's model and cache, then compares.
+#include "chapters/chapters.h"
+#include "common/program.h"
+
+int main(int argc, char** argv) {
+  return kvbook::run_chapter(argc, argv, kvbook::find_chapter("02_cat_cache"), kvbook::chapters());
+}

@@ -1,4 +1,4 @@
-// Reference ids and pieces, made by tools/golden/make_tokenizer_golden.py, and the comparison with them.
+// Reference ids and pieces, made in tools/golden, and the comparison with them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct TokenizerGoldenCase {
 /// Throws (and so fails the test) if the file is missing or has another form.
 inline std::vector<TokenizerGoldenCase> read_tokenizer_golden(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) throw std::runtime_error(path.string() + " is missing; see tools/golden/make_tokenizer_golden.py");
+  if (!file) throw std::runtime_error(path.string() + " is missing; tools/golden makes it");
   std::vector<TokenizerGoldenCase> cases;
   const nlohmann::json golden = nlohmann::json::parse(file);
   for (const nlohmann::json& entry : golden.at("cases")) {

@@ -1,0 +1,183 @@
+#include "common/cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace kvbook {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+std::string one_line(std::string text) {
+  const size_t last = text.find_last_not_of(" \n\r");
+  text.resize(last == std::string::npos ? 0 : last + 1);
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+void check_at_least_one(const char* flag, std::optional<int64_t> value) {
+  if (value && *value < 1) throw UsageError(fmt::format("{} must be at least 1, not {}", flag, *value));
+}
+
+/// The options of one command line, before they are checked.
+struct RawOptions {
+  std::string prompt, prompt_ids, dtype = "float32", json;
+  std::vector<std::string> turns, turn_ids;
+  std::optional<int64_t> threads;
+};
+
+/// --turn and --turn-ids as they came, one after the other.
+std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
+  std::vector<Input> turns;
+  size_t texts = 0, ids = 0;
+  for (const CLI::Option* option : app.parse_order()) {
+    if (option->get_name() == "--turn") turns.emplace_back(raw.turns.at(texts++));
+    if (option->get_name() == "--turn-ids") turns.emplace_back(parse_ids(raw.turn_ids.at(ids++), "--turn-ids"));
+  }
+  return turns;
+}
+
+}  // namespace
+
+std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag) {
+  std::vector<int64_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int64_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    const bool whole = error == std::errc() && (next == end || *next == ',');
+    if (!whole) throw UsageError(fmt::format("{} takes ids separated by commas, such as 1,2,3, not '{}'", flag, text));
+    ids.push_back(id);
+    if (next == end) return ids;
+    at = next + 1;
+  }
+}
+
+torch::ScalarType parse_dtype(const std::string& name) {
+  if (name == "float32") return torch::kFloat32;
+  if (name == "float64") return torch::kFloat64;
+  if (name == "bfloat16") return torch::kBFloat16;
+  throw UsageError(fmt::format("--dtype is float32, float64 or bfloat16, not '{}'", name));
+}
+
+std::string dtype_name(torch::ScalarType dtype) {
+  switch (dtype) {
+    case torch::kFloat32: return "float32";
+    case torch::kFloat64: return "float64";
+    case torch::kBFloat16: return "bfloat16";
+    default: return c10::toString(dtype);
+  }
+}
+
+int usable_cores() {
+#ifdef __linux__
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+#endif
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+void check_threads(int64_t threads) {
+  if (threads < 1 || threads > kMostThreads) {
+    throw UsageError(fmt::format("--threads must be between 1 and {}, not {}", kMostThreads, threads));
+  }
+}
+
+std::optional<ProgramOptions> parse_command_line(int argc, const char* const* argv, const Chapter& chapter) {
+  ProgramOptions options;
+  RawOptions raw;
+  CLI::App app(fmt::format("{}: {}", chapter.name, chapter.change), chapter.name);
+
+  // A flag without meaning here is known, so that it can be refused by name, but not shown by --help.
+  std::vector<std::pair<const CLI::Option*, bool>> meaning;
+  const auto where = [&](CLI::Option* option, bool has_meaning) {
+    meaning.emplace_back(option, has_meaning);
+    if (!has_meaning) option->group("");
+    return option;
+  };
+
+  app.add_option("--model", options.model, "tales, gpt2-random, gpt2, or a folder in the Hugging Face GPT-2 layout")
+      ->capture_default_str();
+  CLI::Option* prompt = app.add_option("--prompt", raw.prompt, "text to go on from (default: a tale's opening)");
+  CLI::Option* prompt_ids = app.add_option("--prompt-ids", raw.prompt_ids, "the prompt as ids: 1,2,3");
+  app.add_option("--new-tokens", options.new_tokens, "how many to generate")->capture_default_str();
+  where(app.add_option("--chunk", options.chunk, "prefill at most this many tokens a forward (default: the prompt)"),
+        chapter.takes_chunk);
+  where(app.add_option("--window", options.window, "tokens that a query sees, itself included (default: the context)"),
+        chapter.takes_window);
+  where(app.add_option("--capacity", options.capacity, "tokens that the cache has room for (default: the context)"),
+        chapter.takes_capacity);
+  app.add_option("--dtype", raw.dtype, "float32, float64 or bfloat16")->capture_default_str();
+  app.add_option("--threads", raw.threads, "threads of the matrix products (default: usable cores)");
+  where(app.add_option("--turn", raw.turns, "more text after an answer, on the same cache; repeatable"),
+        chapter.takes_turns)
+      ->allow_extra_args(false);
+  where(app.add_option("--turn-ids", raw.turn_ids, "the same as ids; repeatable"), chapter.takes_turns)
+      ->allow_extra_args(false);
+  app.add_flag("--stop-at-eos", options.stop_at_eos, "end at the end-of-text token");
+  CLI::Option* json = app.add_option("--json", raw.json, "write the result as JSON; -: to standard output");
+  CLI::Option* logits = app.add_flag("--logits", options.logits, "add the logits that chose the last id to the JSON");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(one_line(error.what()) + " (--help lists the flags)");
+  }
+
+  for (const auto& [option, has_meaning] : meaning) {
+    if (option->count() > 0 && !has_meaning) {
+      throw UsageError(fmt::format("{} has no meaning for {}: leave it out", option->get_name(), chapter.name));
+    }
+  }
+  if (prompt->count() > 0 && prompt_ids->count() > 0) {
+    throw UsageError("--prompt and --prompt-ids exclude each other: give one of them");
+  }
+  if (logits->count() > 0 && json->count() == 0) throw UsageError("--logits adds to the JSON: give --json FILE too");
+  if (prompt->count() > 0) options.prompt = raw.prompt;
+  if (prompt_ids->count() > 0) options.prompt = parse_ids(raw.prompt_ids, "--prompt-ids");
+  if (json->count() > 0) options.json = raw.json;
+  if (options.json && options.json->empty()) throw UsageError("--json takes a file's name, or - for standard output");
+  options.turns = turns_in_order(app, raw);
+  options.dtype = parse_dtype(raw.dtype);
+  const int64_t threads = raw.threads.value_or(usable_cores());
+  check_threads(threads);
+  options.threads = static_cast<int>(threads);
+  check_at_least_one("--new-tokens", options.new_tokens);
+  check_at_least_one("--chunk", options.chunk);
+  check_at_least_one("--window", options.window);
+  check_at_least_one("--capacity", options.capacity);
+  return options;
+}
+
+int exit_status_of(const std::string& program_name, const std::function<int()>& program) {
+  std::string fault;
+  try {
+    return program();
+  } catch (const c10::Error& error) {
+    fault = error.what_without_backtrace();
+  } catch (const std::bad_alloc&) {
+    fault = "not enough memory: ask for a smaller model, prompt or capacity";
+  } catch (const std::exception& error) {
+    fault = error.what();
+  }
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: {}\n", program_name, one_line(fault));
+  return 2;
+}
+
+}  // namespace kvbook

@@ -1,0 +1,59 @@
+// The command line of a chapter's program: flags, defaults, and what is refused before anything is loaded.
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/chapter.h"
+
+namespace kvbook {
+
+/// Text to be encoded, or ids as they are.
+using Input = std::variant<std::string, std::vector<int64_t>>;
+
+struct ProgramOptions {
+  std::string model = "tales";
+  std::optional<Input> prompt;  // undefined: the model's default (see model_source.h)
+  std::vector<Input> turns;     // more input after each answer, in the order given
+  int64_t new_tokens = 200;
+  std::optional<int64_t> chunk, window, capacity;
+  torch::ScalarType dtype = torch::kFloat32;
+  int threads = 1;
+  bool stop_at_eos = false;
+  std::optional<std::string> json;  // a file, or "-" for standard output
+  bool logits = false;
+};
+
+/// A fault of the command line or of what it names. The programs print it as one line and end with status 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Parses the flags of `chapter`'s program. Returns nothing when help was asked for and printed.
+/// @throws UsageError naming the flag: unknown, malformed, out of range, without meaning for this chapter, or two that
+/// exclude each other.
+std::optional<ProgramOptions> parse_command_line(int argc, const char* const* argv, const Chapter& chapter);
+
+/// "1,2,3" as ids. @throws UsageError unless it is whole numbers separated by single commas.
+std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag);
+
+/// "float32", "float64" or "bfloat16". @throws UsageError for another name.
+torch::ScalarType parse_dtype(const std::string& name);
+std::string dtype_name(torch::ScalarType dtype);
+
+/// Cores this process may run on.
+int usable_cores();
+
+/// @throws UsageError unless 1 <= threads <= 1024; more than that many cannot be created everywhere.
+void check_threads(int64_t threads);
+
+/// Runs `program` and turns what it throws into the contract's exit status: one line on standard error and 2.
+int exit_status_of(const std::string& program_name, const std::function<int()>& program);
+
+}  // namespace kvbook

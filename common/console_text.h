@@ -1,0 +1,27 @@
+// Tokens on a terminal as they come: text where there is a tokenizer, ids where there is none.
+#pragma once
+
+#include <memory>
+
+#include "common/streaming_decoder.h"
+#include "common/tokenizer.h"
+
+namespace kvbook {
+
+/// What ids read as: text, or ids separated by commas without a tokenizer. End-of-text is a line end.
+std::string readable(const Tokenizer* tokenizer, const std::vector<int64_t>& ids);
+
+/// Prints to standard output, token by token, at once. The tokenizer may be null and must outlive this object.
+class ConsoleText {
+ public:
+  explicit ConsoleText(const Tokenizer* tokenizer);
+  void add(int64_t id);
+  void finish();  ///< prints what is held back of an incomplete character, and a line end
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::unique_ptr<StreamingDecoder> decoder_;
+  bool first_ = true;
+};
+
+}  // namespace kvbook

@@ -1,0 +1,207 @@
+#include "common/program.h"
+
+#include <fmt/format.h>
+
+#include "common/console_text.h"
+#include "common/ids.h"
+#include "common/output_file.h"
+#include "common/progress.h"
+#include "common/result_json.h"
+
+namespace kvbook {
+namespace {
+
+GenerateOptions generate_options(const NamedModel& model, const ProgramOptions& options, const Listener& listener) {
+  GenerateOptions generate;
+  generate.new_tokens = options.new_tokens;
+  generate.chunk = options.chunk;
+  if (options.stop_at_eos) {
+    generate.stop_at = model.checkpoint.config.eos_id;
+    if (!generate.stop_at) throw UsageError("--stop-at-eos: the model's config.json names no eos_token_id");
+  }
+  if (listener.on_token) {
+    generate.on_token = [&listener](const torch::Tensor& next) { listener.on_token(next[0].item<int64_t>()); };
+  }
+  return generate;
+}
+
+std::vector<std::vector<int64_t>> encode_inputs(const NamedModel& model, const ProgramOptions& options) {
+  std::vector<std::vector<int64_t>> inputs;
+  inputs.push_back(options.prompt ? encode_input(model, *options.prompt, "--prompt") : default_prompt(model));
+  for (const Input& turn : options.turns) inputs.push_back(encode_input(model, turn, "--turn"));
+  return inputs;
+}
+
+std::string rate(const std::optional<double>& tokens_per_s) {
+  return tokens_per_s ? fmt::format("{:.0f} tok/s", *tokens_per_s) : "-";
+}
+
+void print_header(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options) {
+  const Gpt2Config& config = model.checkpoint.config;
+  fmt::print("{}: {}\nmodel {}: {} layers, {} heads, E {}, context {}, {} · {} threads\n\n", chapter.name,
+             chapter.change, model.name, config.layers, config.heads, config.embedding, config.context,
+             dtype_name(options.dtype), options.threads);
+}
+
+Conversation tell(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                  const std::vector<std::vector<int64_t>>& inputs) {
+  ConsoleText console(model.tokenizer.get());
+  Listener listener;
+  listener.on_input = [&](const std::vector<int64_t>& ids) {
+    for (const int64_t id : ids) console.add(id);
+  };
+  listener.on_token = [&](int64_t id) { console.add(id); };
+  Conversation said = converse(chapter, model, options, inputs, listener);
+  console.finish();
+  return said;
+}
+
+void print_figures(const Conversation& said) {
+  const Generation& last = said.last();
+  fmt::print(
+      "\n{} new tokens ({}) · first after {:.1f} ms · {:.0f} tok/s end to end · {} decoding · cache {:.2f} MB · "
+      "smallest gap {:.4f}\n",
+      last.new_ids.size(1), to_string(last.finish_reason), last.timings.ttft_ms(), last.timings.tokens_per_s(),
+      rate(last.timings.decode_tokens_per_s()), said.kv_bytes / 1e6, said.min_margin());
+}
+
+/// True where the contract promises the same tokens: full precision, and a window that hides nothing.
+bool must_agree(const ProgramOptions& options, const Conversation& said) {
+  int64_t positions = -1;  // the last token is never fed
+  for (const auto& input : said.inputs) positions += static_cast<int64_t>(input.size());
+  for (const auto& answer : said.answers) positions += answer.new_ids.size(1);
+  return options.dtype != torch::kBFloat16 && options.window.value_or(positions) >= positions;
+}
+
+/// Prints the comparison and both rates. Returns the exit status.
+int compare(const NamedModel& model, const ProgramOptions& options, const Conversation& said, const Chapter& other) {
+  const Conversation reference = converse_afresh(other, model, options, said);
+  const bool same = same_tokens(said, reference);
+  const bool must = must_agree(options, said);
+  const double here = said.last().timings.tokens_per_s(), there = reference.last().timings.tokens_per_s();
+  fmt::print("same tokens as {}: {} · {:.0f} tok/s here, {:.0f} there: {:.2f} times\n", other.name, same ? "yes" : "no",
+             here, there, here / there);
+  if (!must) {
+    fmt::print("(not promised here: {})\n", options.dtype == torch::kBFloat16
+                                                ? "bfloat16 rounds differently in products of another size"
+                                                : "the window hides tokens that the other chapter sees");
+  }
+  return same || !must ? 0 : 1;
+}
+
+}  // namespace
+
+double Conversation::min_margin() const {
+  double margin = answers.front().min_margin;
+  for (const Generation& answer : answers) margin = std::min(margin, answer.min_margin);
+  return margin;
+}
+
+CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shape) {
+  CacheOptions sizes = default_cache_options(shape);
+  sizes.window = std::min(options.window.value_or(sizes.window), shape.context);
+  sizes.capacity = options.capacity.value_or(sizes.capacity);
+  return sizes;
+}
+
+void check_room(const NamedModel& model, const ProgramOptions& options,
+                const std::vector<std::vector<int64_t>>& inputs) {
+  // An answer has new_tokens, or at least 1 where an end-of-text token may cut it short.
+  const int64_t sure_of_answer = options.stop_at_eos ? 1 : options.new_tokens;
+  const int64_t context = model.checkpoint.config.context;
+  int64_t tokens = 0;
+  for (size_t turn = 0; turn < inputs.size(); ++turn) {
+    tokens += static_cast<int64_t>(inputs[turn].size());
+    if (tokens > context) {
+      throw UsageError(fmt::format("{} {} {} tokens and the context of '{}' is {}: shorten it",
+                                   turn == 0 ? "the prompt" : fmt::format("turn {} with all before it", turn),
+                                   turn == 0 ? "has" : "comes to", tokens, model.name, context));
+    }
+    if (turn + 1 < inputs.size()) tokens += sure_of_answer;
+  }
+  const int64_t most = tokens + options.new_tokens - 1 +
+                       static_cast<int64_t>(inputs.size() - 1) * (options.new_tokens - sure_of_answer);
+  if (options.capacity && most > *options.capacity) {
+    throw UsageError(fmt::format("--capacity {} is too small: {} tokens may have to be held", *options.capacity, most));
+  }
+}
+
+Conversation converse(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                      const std::vector<std::vector<int64_t>>& inputs, const Listener& listener) {
+  const auto session = open_session(chapter, model.checkpoint, cache_options(options, model.checkpoint.config.shape()));
+  Conversation said{inputs, {}, 0};
+  for (const auto& input : inputs) {
+    if (listener.on_input) listener.on_input(input);
+    said.answers.push_back(session->generate(to_row(input), generate_options(model, options, listener)));
+  }
+  said.kv_bytes = session->bytes();
+  return said;
+}
+
+Conversation converse_afresh(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                             const Conversation& said) {
+  ProgramOptions plain = options;  // every chapter takes these: no chunks, all of the context
+  plain.chunk.reset();
+  plain.window.reset();
+  plain.capacity.reset();
+  Progress progress(chapter.name, options.new_tokens * static_cast<int64_t>(said.inputs.size()));
+  Listener listener;
+  listener.on_token = [&](int64_t) { progress.advance(); };
+  Conversation fresh{said.inputs, {}, 0};
+  std::vector<int64_t> joined;
+  for (size_t turn = 0; turn < said.inputs.size(); ++turn) {
+    joined.insert(joined.end(), said.inputs[turn].begin(), said.inputs[turn].end());
+    Conversation run = converse(chapter, model, plain, {joined}, listener);
+    fresh.answers.push_back(run.last());
+    fresh.kv_bytes = run.kv_bytes;
+    const std::vector<int64_t> answer = to_ids(said.answers[turn].new_ids);
+    joined.insert(joined.end(), answer.begin(), answer.end());
+  }
+  return fresh;
+}
+
+bool same_tokens(const Conversation& a, const Conversation& b) {
+  if (a.answers.size() != b.answers.size()) return false;
+  for (size_t turn = 0; turn < a.answers.size(); ++turn) {
+    if (!a.answers[turn].new_ids.equal(b.answers[turn].new_ids)) return false;
+  }
+  return true;
+}
+
+int run_chapter(int argc, const char* const* argv, const Chapter& chapter, const std::vector<Chapter>& list,
+                const AfterTheStory& after) {
+  return exit_status_of(chapter.name, [&] {
+    const auto parsed = parse_command_line(argc, argv, chapter);
+    if (!parsed) return 0;
+    const ProgramOptions& options = *parsed;
+    at::set_num_threads(options.threads);
+    if (options.json) check_output(*options.json);
+
+    const NamedModel model = [&] {
+      const Progress progress("loading " + options.model, 0);
+      return open_model(options.model, options.dtype);
+    }();
+    const auto inputs = encode_inputs(model, options);
+    check_room(model, options, inputs);
+
+    if (options.json == "-") {
+      write_output("-", result_json(chapter, options, converse(chapter, model, options, inputs)));
+      return 0;
+    }
+    print_header(chapter, model, options);
+    const Conversation said = tell(chapter, model, options, inputs);
+    print_figures(said);
+    if (options.json) {
+      write_output(*options.json, result_json(chapter, options, said));
+      return 0;
+    }
+    int status = 0;
+    for (const Chapter& other : list) {
+      if (other.name == chapter.same_tokens_as) status = compare(model, options, said, other);
+    }
+    if (after) after(model, options, said);
+    return status;
+  });
+}
+
+}  // namespace kvbook

@@ -1,0 +1,55 @@
+// What every chapter's program does: tell a story with its own cache, then compare with the chapter before.
+#pragma once
+
+#include <string>
+
+#include "common/chapter.h"
+#include "common/cli.h"
+#include "common/model_source.h"
+
+namespace kvbook {
+
+/// Everything a run said: a generation for each input.
+struct Conversation {
+  std::vector<std::vector<int64_t>> inputs;  // the prompt, then the turns
+  std::vector<Generation> answers;
+  int64_t kv_bytes = 0;  // at the end
+
+  const Generation& last() const { return answers.back(); }
+  double min_margin() const;  ///< over all answers
+};
+
+/// The cache's sizes that the flags ask for. @throws UsageError if the capacity is known to be too small for
+/// `positions` tokens.
+CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shape);
+
+/// @throws UsageError for what can be known beforehand: an input that passes the context, a capacity too small.
+void check_room(const NamedModel& model, const ProgramOptions& options,
+                const std::vector<std::vector<int64_t>>& inputs);
+
+/// Follows a conversation while it goes on. Either may be empty.
+struct Listener {
+  std::function<void(const std::vector<int64_t>& ids)> on_input;  // before an input is fed
+  std::function<void(int64_t id)> on_token;                       // as soon as a token is known
+};
+
+/// Runs one chapter on the inputs, turn by turn on one session.
+Conversation converse(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                      const std::vector<std::vector<int64_t>>& inputs, const Listener& listener = {});
+
+/// The same answers from fresh sessions of another chapter: every turn is a run on all that was said before it.
+Conversation converse_afresh(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                             const Conversation& said);
+
+/// True if both answered the same, turn by turn.
+bool same_tokens(const Conversation& a, const Conversation& b);
+
+/// What a chapter shows beside its story and the comparison.
+using AfterTheStory = std::function<void(const NamedModel&, const ProgramOptions&, const Conversation&)>;
+
+/// The whole of a chapter's main(): exit status 0, 1 (tokens that must agree differ) or 2 (bad input).
+/// `list` holds the chapter that it is compared with.
+int run_chapter(int argc, const char* const* argv, const Chapter& chapter, const std::vector<Chapter>& list,
+                const AfterTheStory& after = {});
+
+}  // namespace kvbook

@@ -1,0 +1,194 @@
+#include "common/throughput.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <random>
+
+#include "common/cli.h"
+#include "common/ids.h"
+#include "common/measured_cache.h"
+#include "common/progress.h"
+
+namespace kvbook {
+namespace {
+
+constexpr int64_t kWarmUpTokens = 8;
+constexpr int64_t kStepsBesideLinear = 25;
+constexpr int64_t kTableWindow = 256;
+
+std::unique_ptr<KVCache> make_cache(const Entry& entry, const ModelShape& shape) {
+  CacheOptions options = default_cache_options(shape);
+  options.window = entry.window.value_or(options.window);
+  return entry.chapter->make_cache(shape, options);
+}
+
+/// One generation of one row, with the cache's stop-watch beside it.
+struct Run {
+  Generation generation;
+  std::vector<MeasuredCache::Forward> forwards;  // the prompt's first; empty without a cache
+  int64_t kv_bytes = 0;
+};
+
+Run run_once(const Entry& entry, const Checkpoint& checkpoint, Gpt2& model, const Workload& workload,
+             int64_t new_tokens) {
+  GenerateOptions options;
+  options.new_tokens = new_tokens;
+  const torch::Tensor prompt = to_row(workload.prompt);
+  if (!entry.chapter->make_cache) {
+    return {.generation = entry.chapter->open_uncached(checkpoint)->generate(prompt, options)};
+  }
+  const auto cache = make_cache(entry, model->shape());
+  MeasuredCache measured(*cache);
+  Run run{.generation = generate(model, measured, prompt, options)};
+  run.forwards = measured.forwards();
+  run.kv_bytes = measured.bytes();
+  return run;
+}
+
+void add_samples(Samples& samples, const Run& run) {
+  const Timings& timings = run.generation.timings;
+  samples.repetitions += 1;
+  samples.ttft_ms.push_back(timings.ttft_ms());
+  samples.tokens_per_s.push_back(timings.tokens_per_s());
+  for (const double ms : timings.step_ms()) samples.step_ms.push_back(ms);
+  for (size_t i = 1; i < run.forwards.size(); ++i) {
+    samples.cache_step_ms.push_back(1e3 * run.forwards[i].seconds);
+    samples.peak_bytes = std::max(samples.peak_bytes, run.forwards[i].peak_bytes);
+  }
+  samples.kv_bytes = run.kv_bytes;
+  samples.new_ids = to_ids(run.generation.new_ids);
+  samples.min_margin = run.generation.min_margin;
+}
+
+/// Every at::linear call of one decode step on inputs of the right size, and nothing else of it.
+void linear_calls_alone(Gpt2& model, torch::ScalarType dtype) {
+  const at::NoGradGuard no_grad;
+  for (const auto& module : model->modules()) {
+    if (auto* linear = module->as<Conv1D>()) linear->forward(torch::ones({1, 1, linear->inputs()}, dtype));
+  }
+  model->logits(torch::ones({1, model->config().embedding}, dtype));
+}
+
+/// Decode steps after the prompt, each followed by its at::linear calls alone: both see the same machine.
+void measure_beside_linear(Samples& samples, Gpt2& model, const Workload& workload, torch::ScalarType dtype) {
+  const auto cache = make_cache(samples.entry, model->shape());
+  torch::Tensor next = greedy_choice(model->logits(model->hidden({to_row(workload.prompt)}, *cache).select(1, -1)));
+  std::vector<double> steps, linears;
+  for (int64_t i = 0; i < std::min(kStepsBesideLinear, workload.new_tokens - 1); ++i) {
+    const double start = steady_seconds();
+    next = greedy_choice(model->logits(model->hidden({next.unsqueeze(1)}, *cache).select(1, -1)));
+    const double between = steady_seconds();
+    linear_calls_alone(model, dtype);
+    steps.push_back(1e3 * (between - start));
+    linears.push_back(1e3 * (steady_seconds() - between));
+  }
+  if (steps.empty()) return;
+  samples.step_beside_linear_ms = median(steps);
+  samples.linear_ms = median(linears);
+}
+
+int64_t new_tokens_of(const Entry& entry, const Workload& workload) {
+  return entry.chapter->make_cache ? workload.new_tokens : workload.uncached_new_tokens;
+}
+
+WorkloadResult measure_workload(const ThroughputPlan& plan, const Checkpoint& checkpoint, Gpt2& model,
+                                const Workload& workload) {
+  WorkloadResult result{workload, {}};
+  for (const Entry& entry : plan.entries) result.rows.push_back({.entry = entry});
+  Progress progress(fmt::format("measuring {} + {} tokens", workload.prompt.size(), workload.new_tokens),
+                    static_cast<int64_t>(plan.entries.size()) * (plan.repetitions + 1));
+  for (const Entry& entry : plan.entries) {
+    run_once(entry, checkpoint, model, workload, std::min(kWarmUpTokens, new_tokens_of(entry, workload)));
+    progress.advance();
+  }
+  for (int repetition = 0; repetition < plan.repetitions; ++repetition) {
+    for (Samples& row : result.rows) {
+      const bool once_is_enough = !row.entry.chapter->make_cache && workload.uncached_new_tokens < workload.new_tokens;
+      if (repetition == 0 || !once_is_enough) {
+        const int64_t n = new_tokens_of(row.entry, workload);
+        add_samples(row, run_once(row.entry, checkpoint, model, workload, n));
+      }
+      progress.advance();
+    }
+  }
+  const torch::ScalarType dtype = checkpoint.weights.at("wte.weight").scalar_type();
+  for (Samples& row : result.rows) {
+    const bool one_is_enough = plan.quick && row.entry.chapter->name != "04_preallocated";
+    if (row.entry.chapter->make_cache && !one_is_enough) measure_beside_linear(row, model, workload, dtype);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string Entry::label() const { return chapter->name + (window ? fmt::format(", W = {}", *window) : ""); }
+
+std::vector<Entry> table_entries(const std::vector<Chapter>& list) {
+  std::vector<Entry> entries;
+  for (const Chapter& chapter : list) {
+    entries.push_back({&chapter, std::nullopt});
+    if (chapter.takes_window) entries.push_back({&chapter, kTableWindow});
+  }
+  return entries;
+}
+
+Workload reference_workload(int64_t new_tokens) { return {{15496, 11, 314, 716}, new_tokens, new_tokens}; }
+
+Workload long_workload(int64_t vocabulary) {
+  std::mt19937_64 draw(968);
+  Workload workload{.prompt = {}, .new_tokens = 32, .uncached_new_tokens = 4};
+  for (int i = 0; i < 968; ++i) workload.prompt.push_back(static_cast<int64_t>(draw() % vocabulary));
+  return workload;
+}
+
+ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, int threads) {
+  Gpt2 model(checkpoint);
+  ThroughputResult result{.model = "",
+                          .dtype = dtype_name(checkpoint.weights.at("wte.weight").scalar_type()),
+                          .threads = threads,
+                          .machine = describe_machine(),
+                          .read_bandwidth = measure_read_bandwidth(threads),
+                          .weight_bytes = weight_bytes_per_token(checkpoint),
+                          .quick = plan.quick,
+                          .workloads = {}};
+  for (const Workload& workload : plan.workloads) {
+    result.workloads.push_back(measure_workload(plan, checkpoint, model, workload));
+  }
+  return result;
+}
+
+int64_t weight_bytes_per_token(const Checkpoint& checkpoint) {
+  int64_t bytes = 0;
+  for (const auto& [name, weight] : checkpoint.weights) {
+    if (name != "wpe.weight") bytes += static_cast<int64_t>(weight.nbytes());
+  }
+  return bytes;
+}
+
+std::optional<bool> has_same_tokens(const WorkloadResult& result, const Samples& row) {
+  const int64_t positions = static_cast<int64_t>(result.workload.prompt.size()) + result.workload.new_tokens - 1;
+  if (row.entry.window.value_or(positions) < positions) return std::nullopt;
+  // Chapter 1 may have fewer tokens: compare with it as far as it goes, and with the first cached row in full.
+  for (size_t i = 0; i < std::min<size_t>(2, result.rows.size()); ++i) {
+    const std::vector<int64_t>& want = result.rows[i].new_ids;
+    const size_t both = std::min(want.size(), row.new_ids.size());
+    if (!std::equal(want.begin(), want.begin() + static_cast<int64_t>(both), row.new_ids.begin())) return false;
+  }
+  return true;
+}
+
+double median(std::vector<double> values) {
+  TORCH_CHECK_VALUE(!values.empty(), "the median of nothing");
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double percentile_99(std::vector<double> values) {
+  TORCH_CHECK_VALUE(!values.empty(), "a percentile of nothing");
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(std::ceil(0.99 * static_cast<double>(values.size()))) - 1];
+}
+
+}  // namespace kvbook

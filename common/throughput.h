@@ -1,0 +1,88 @@
+// The throughput table: what is measured, and the raw samples. Its text is made by throughput_table.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/chapter.h"
+#include "common/machine.h"
+
+namespace kvbook {
+
+/// One line of the table: a chapter with its options.
+struct Entry {
+  const Chapter* chapter;
+  std::optional<int64_t> window;  // for chapters that take one
+
+  std::string label() const;  // "05_sliding_window, W = 256"
+};
+
+/// One prompt and how much is generated after it.
+struct Workload {
+  std::vector<int64_t> prompt;
+  int64_t new_tokens = 0;
+  int64_t uncached_new_tokens = 0;  // chapter 1 gets fewer where all of them would take minutes
+};
+
+struct Samples {
+  Entry entry;
+  std::vector<int64_t> new_ids;
+  int64_t repetitions = 0;
+  std::vector<double> ttft_ms;          // a repetition each
+  std::vector<double> tokens_per_s;     // a repetition each, prompt included
+  std::vector<double> step_ms;          // every decode step of every repetition
+  std::vector<double> cache_step_ms;    // time inside the cache in those steps; empty for chapter 1
+  int64_t kv_bytes = 0;                 // at the end
+  int64_t peak_bytes = 0;               // the most that the cache held during one step
+  double linear_ms = 0;                 // the same step's at::linear calls alone, interleaved, median; 0: not measured
+  double step_beside_linear_ms = 0;     // the steps that they were interleaved with, median
+  double min_margin = 0;
+};
+
+struct WorkloadResult {
+  Workload workload;
+  std::vector<Samples> rows;
+};
+
+struct ThroughputResult {
+  std::string model;
+  std::string dtype;
+  int threads = 0;
+  Machine machine;
+  double read_bandwidth = 0;     // bytes a second
+  int64_t weight_bytes = 0;      // read for every token
+  bool quick = false;
+  std::vector<WorkloadResult> workloads;
+};
+
+struct ThroughputPlan {
+  std::vector<Entry> entries;  // the first is the uncached one
+  std::vector<Workload> workloads;
+  int repetitions = 5;
+  bool quick = false;  // one repetition, no spread
+};
+
+/// The table's lines: every chapter, and a chapter that takes a window once more at W = 256.
+std::vector<Entry> table_entries(const std::vector<Chapter>& list);
+
+/// "Hello, I am" and 200 new tokens; and 968 + 32, where copying shows. Ids of the long prompt are drawn with a seed.
+Workload reference_workload(int64_t new_tokens);
+Workload long_workload(int64_t vocabulary);
+
+/// Runs the plan: one discarded warm-up each, then repetitions, entries in turn within each, not one after the other.
+/// Shows progress on a terminal. @throws as generate().
+ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, int threads);
+
+/// Bytes of weights that one decode step reads: all parameters but the position table.
+int64_t weight_bytes_per_token(const Checkpoint& checkpoint);
+
+/// Does this row have the tokens that it must have: those of the first row, as far as both go? Undefined where the
+/// window hides some, so that other tokens are right.
+std::optional<bool> has_same_tokens(const WorkloadResult& result, const Samples& row);
+
+double median(std::vector<double> values);
+/// The value that 99 % of the samples do not pass (nearest rank).
+double percentile_99(std::vector<double> values);
+
+}  // namespace kvbook

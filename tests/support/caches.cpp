@@ -1,0 +1,45 @@
+#include "tests/support/caches.h"
+
+#include <fmt/format.h>
+
+#include "common/axes.h"
+
+namespace kvbook {
+
+std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape) const {
+  CacheOptions options = default_cache_options(shape);
+  options.window = window_in(shape);
+  return chapter->make_cache(shape, options);
+}
+
+std::vector<CacheCase> all_cache_cases() {
+  std::vector<CacheCase> cases;
+  for (const Chapter& chapter : chapters()) {
+    if (!chapter.make_cache) continue;
+    std::vector<std::optional<int64_t>> windows = {std::nullopt};
+    if (chapter.takes_window) windows.insert(windows.end(), {1, 3, 4});
+    for (const auto& window : windows) {
+      const std::string name = chapter.name + (window ? fmt::format("_window_{}", *window) : "");
+      cases.push_back({name + "_float64", &chapter, window, torch::kFloat64, 1e-9});
+      cases.push_back({name + "_float32", &chapter, window, torch::kFloat32, 1e-4});
+    }
+  }
+  return cases;
+}
+
+KeyValues FailingCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
+  if (armed_ && layer == 1) {
+    armed_ = false;
+    TORCH_CHECK(false, "injected fault");
+  }
+  return ForwardingCache::update(layer, key, value);
+}
+
+KeyValues RecordingCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
+  const KeyValues kv = ForwardingCache::update(layer, key, value);
+  if (layer == 0) query_tokens.push_back(key.size(kSeqAxis));
+  seen[layer] = {kv.keys.clone(), kv.values.clone(), kv.visible.defined() ? kv.visible.clone() : kv.visible};
+  return kv;
+}
+
+}  // namespace kvbook

@@ -1,0 +1,48 @@
+// Every cache of the book as a test case, and caches that disturb or record another one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "chapters/chapters.h"
+#include "common/forwarding_cache.h"
+
+namespace kvbook {
+
+/// One cache as the conformance suite sees it.
+struct CacheCase {
+  std::string name;  // fit for a test's name
+  const Chapter* chapter;
+  std::optional<int64_t> window;  // undefined: the context
+  torch::ScalarType dtype;
+  double tolerance;  // of logits against the oracle
+
+  std::unique_ptr<KVCache> make_cache(const ModelShape& shape) const;
+  int64_t window_in(const ModelShape& shape) const { return window.value_or(shape.context); }
+};
+
+/// All chapters with a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4.
+std::vector<CacheCase> all_cache_cases();
+
+/// Throws after layer 0 of the next forward, once, if armed.
+class FailingCache final : public ForwardingCache {
+ public:
+  using ForwardingCache::ForwardingCache;
+  void arm() { armed_ = true; }
+  KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
+
+ private:
+  bool armed_ = false;
+};
+
+/// Remembers a copy of what each layer's attention was last given, and how many query tokens each forward had.
+class RecordingCache final : public ForwardingCache {
+ public:
+  explicit RecordingCache(KVCache& inner) : ForwardingCache(inner), seen(inner.shape().layers) {}
+  KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
+
+  std::vector<KeyValues> seen;         // a layer each
+  std::vector<int64_t> query_tokens;  // a forward each
+};
+
+}  // namespace kvbook
