@@ -24,7 +24,7 @@ test: build/build.ninja  ## set up, build everything, run every test
 
 bench: build/build.ninja  ## the whole throughput table (ten minutes on two cores), raw samples into data/results
 	cmake --build --preset default --target throughput -j $(JOBS)
-	build/bin/throughput $(BENCH_FLAGS)
+	build/bin/throughput --json data/results/throughput.json $(BENCH_FLAGS)
 
 gpt2:  ## fetch the real GPT-2 into data/gpt2 (550 MB; goes on where it was interrupted)
 	python3 tools/fetch_gpt2.py

@@ -1,7 +1,6 @@
 # LibTorch: what the user names (CMAKE_PREFIX_PATH or Torch_DIR), else the wheel that tools/setup.sh put into .deps.
-list(APPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/.deps/libtorch/torch)
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # the wheel's own files warn of a profiling library that it does not carry
-find_package(Torch QUIET)
+find_package(Torch QUIET HINTS ${CMAKE_SOURCE_DIR}/.deps/libtorch/torch)
 unset(CMAKE_MESSAGE_LOG_LEVEL)
 if(NOT Torch_FOUND)
   message(FATAL_ERROR "LibTorch was not found. Run tools/setup.sh, or name yours: cmake -DCMAKE_PREFIX_PATH=/path/to/libtorch")

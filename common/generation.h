@@ -18,10 +18,10 @@ const char* to_string(FinishReason reason);  ///< "length", "eos", "context_full
 
 struct GenerateOptions {
   int64_t new_tokens = 200;            // at least 1
-  std::optional<int64_t> chunk;        // prefill at most this many tokens a forward; undefined: the whole prompt
-  std::optional<int64_t> stop_at;      // end when every row has produced this id, which is its last
+  std::optional<int64_t> chunk = {};        // prefill at most this many tokens a forward; undefined: the whole prompt
+  std::optional<int64_t> stop_at = {};      // end when every row has produced this id, which is its last
   Clock clock = steady_seconds;        // a test brings its own
-  std::function<void(const torch::Tensor&)> on_token;  // int64 [B], as soon as they are known; may be empty
+  std::function<void(const torch::Tensor&)> on_token = {};  // int64 [B], as soon as they are known; may be empty
 };
 
 struct Generation {

@@ -26,7 +26,7 @@ std::unique_ptr<KVCache> make_cache(const Entry& entry, const ModelShape& shape)
 /// One generation of one row, with the cache's stop-watch beside it.
 struct Run {
   Generation generation;
-  std::vector<MeasuredCache::Forward> forwards;  // the prompt's first; empty without a cache
+  std::vector<MeasuredCache::Forward> forwards = {};  // the prompt's first; empty without a cache
   int64_t kv_bytes = 0;
 };
 

@@ -27,12 +27,12 @@ struct Workload {
 
 struct Samples {
   Entry entry;
-  std::vector<int64_t> new_ids;
+  std::vector<int64_t> new_ids = {};
   int64_t repetitions = 0;
-  std::vector<double> ttft_ms;          // a repetition each
-  std::vector<double> tokens_per_s;     // a repetition each, prompt included
-  std::vector<double> step_ms;          // every decode step of every repetition
-  std::vector<double> cache_step_ms;    // time inside the cache in those steps; empty for chapter 1
+  std::vector<double> ttft_ms = {};          // a repetition each
+  std::vector<double> tokens_per_s = {};     // a repetition each, prompt included
+  std::vector<double> step_ms = {};          // every decode step of every repetition
+  std::vector<double> cache_step_ms = {};    // time inside the cache in those steps; empty for chapter 1
   int64_t kv_bytes = 0;                 // at the end
   int64_t peak_bytes = 0;               // the most that the cache held during one step
   double linear_ms = 0;                 // the same step's at::linear calls alone, interleaved, median; 0: not measured

@@ -27,8 +27,9 @@ torch::Tensor tensor_of(const nlohmann::json& nested) {
 }
 
 std::vector<GoldenRun> golden_runs(const std::string& name, const std::string& kind) {
+  const nlohmann::json golden = golden_json(name + "/golden.json");
   std::vector<GoldenRun> runs;
-  for (const auto& entry : golden_json(name + "/golden.json").at(kind)) {
+  for (const auto& entry : golden.at(kind)) {
     GoldenRun run{.window = std::nullopt,
                   .prompt = entry.at("prompt"),
                   .ids = entry.at("ids"),

@@ -1,0 +1,296 @@
+// The command-line contract, by running the built programs: flags, JSON, exit statuses, one line for bad input.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "chapters/chapters.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_program.h"
+
+namespace kvbook {
+namespace {
+
+using Ids = std::vector<int64_t>;
+using Words = std::vector<std::string>;
+
+const std::string kNano = std::string(KVBOOK_DATA_FOLDER) + "/golden/nano";
+const std::string kTiny = std::string(KVBOOK_DATA_FOLDER) + "/golden/tiny";
+
+std::string comma_separated(const Ids& ids) {
+  std::string text;
+  for (const int64_t id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
+  return text;
+}
+
+/// Runs a chapter with --json - and returns the parsed result. Nothing but one JSON object may be on standard output.
+nlohmann::json run_json(const std::string& chapter, Words arguments) {
+  arguments.insert(arguments.end(), {"--json", "-", "--threads", "1"});
+  const ProgramRun run = run_program(chapter, arguments);
+  EXPECT_EQ(run.status, 0) << chapter << ": " << run.err;
+  EXPECT_EQ(run.err, "");
+  return nlohmann::json::parse(run.out);
+}
+
+void expect_refusal(const std::string& program, const Words& arguments, const std::string& piece) {
+  const ProgramRun run = run_program(program, arguments);
+  const std::string shown = program + " " + testing::PrintToString(arguments) + " said: " + run.err;
+  EXPECT_EQ(run.status, 2) << shown;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << shown;
+  EXPECT_NE(run.err.find(piece), std::string::npos) << shown << "expected: " << piece;
+  EXPECT_EQ(run.out, "") << shown;
+}
+
+TEST(Programs, EveryChapterGivesTheGoldenRunsThroughTheJson) {
+  for (const GoldenRun& golden : golden_runs("tiny", "full")) {
+    if (golden.prompt.size() < 4 || golden.prompt.size() > 7) continue;
+    for (const Chapter& chapter : chapters()) {
+      const nlohmann::json json = run_json(
+          chapter.name, {"--model", kTiny, "--prompt-ids", comma_separated(golden.prompt), "--new-tokens",
+                         std::to_string(golden.new_tokens()), "--dtype", "float64", "--logits"});
+      EXPECT_EQ(json.at("new_ids").get<Ids>(), golden.new_ids()) << chapter.name;
+      EXPECT_EQ(json.at("prompt_ids").get<Ids>(), golden.prompt);
+      const std::vector<double> logits = json.at("last_logits");
+      ASSERT_EQ(logits.size(), golden.end_logits.size());
+      for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], golden.end_logits[i], 1e-8);
+    }
+  }
+}
+
+TEST(Programs, TheJsonHasEveryKeyOfTheContract) {
+  for (const Chapter& chapter : chapters()) {
+    const nlohmann::json json =
+        run_json(chapter.name, {"--model", kTiny, "--prompt-ids", "5,6,7", "--new-tokens", "4", "--dtype", "bfloat16"});
+    EXPECT_EQ(json.at("chapter"), chapter.name);
+    EXPECT_EQ(json.at("model"), kTiny);
+    EXPECT_EQ(json.at("dtype"), "bfloat16");
+    EXPECT_EQ(json.at("threads"), 1);
+    EXPECT_EQ(json.at("finish_reason"), "length");
+    for (const char* rate : {"ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s", "tokens_per_s"}) {
+      EXPECT_GT(json.at(rate).get<double>(), 0.0) << rate;
+    }
+    EXPECT_GE(json.at("min_margin").get<double>(), 0.0);
+    EXPECT_FALSE(json.contains("last_logits"));
+    EXPECT_FALSE(json.contains("turns"));
+    const int64_t slots = chapter.name == "01_naive"          ? 0
+                          : chapter.name == "02_cat_cache"    ? 6  // 3 + 4 - 1 tokens were fed
+                          : chapter.name == "03_masked_offsets" ? 6
+                                                                : 64;
+    EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * slots * 8 * 2) << chapter.name;  // 2·L·H·S·D·2
+  }
+}
+
+TEST(Programs, AValueWithoutMeaningIsNull) {
+  const nlohmann::json json = run_json("02_cat_cache", {"--model", kNano, "--prompt-ids", "5", "--new-tokens", "1"});
+  EXPECT_TRUE(json.at("decode_tokens_per_s").is_null());
+}
+
+TEST(Programs, Case05EveryChapterEndsWithTheContextAndStatusZero) {
+  for (const Chapter& chapter : chapters()) {
+    const Words prompt = {"--model", kNano, "--prompt-ids", "2,14,0,4,3,0", "--new-tokens"};
+    for (const int asked : {2, 3, 4}) {
+      Words words = prompt;
+      words.push_back(std::to_string(asked));
+      const nlohmann::json json = run_json(chapter.name, words);
+      EXPECT_EQ(json.at("new_ids").size(), static_cast<size_t>(std::min(asked, 3)));
+      EXPECT_EQ(json.at("finish_reason"), asked <= 3 ? "length" : "context_full");
+    }
+    expect_refusal(chapter.name, {"--model", kNano, "--prompt-ids", "1,2,3,4,5,6,7,8,9"}, "context");
+  }
+}
+
+TEST(Programs, ChunksAndWindowsGiveTheGoldenTokens) {
+  const GoldenRun full = golden_runs("tiny", "full").at(2);
+  for (const char* chunk : {"1", "2", "3", "100"}) {
+    for (const char* chapter : {"03_masked_offsets", "04_preallocated", "05_sliding_window"}) {
+      const nlohmann::json json =
+          run_json(chapter, {"--model", kTiny, "--prompt-ids", comma_separated(full.prompt), "--new-tokens",
+                             std::to_string(full.new_tokens()), "--chunk", chunk});
+      EXPECT_EQ(json.at("new_ids").get<Ids>(), full.new_ids()) << chapter << ", chunk " << chunk;
+    }
+  }
+  for (const GoldenRun& run : golden_runs("tiny", "window")) {
+    const nlohmann::json json =
+        run_json("05_sliding_window",
+                 {"--model", kTiny, "--prompt-ids", comma_separated(run.prompt), "--new-tokens",
+                  std::to_string(run.new_tokens()), "--window", std::to_string(*run.window), "--chunk", "4"});
+    EXPECT_EQ(json.at("new_ids").get<Ids>(), run.new_ids()) << "window " << *run.window;
+    EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * std::min<int64_t>(*run.window, 64) * 8 * 4);
+  }
+}
+
+TEST(Programs, TurnsGiveTheTokensOfAFreshRunOnEverythingJoined) {
+  for (const Chapter& chapter : chapters()) {
+    if (!chapter.takes_turns) continue;
+    const nlohmann::json json = run_json(chapter.name, {"--model", kTiny, "--prompt-ids", "5,6,7", "--new-tokens", "6",
+                                                        "--turn-ids", "8", "--turn-ids", "9,10,11"});
+    const nlohmann::json& turns = json.at("turns");
+    ASSERT_EQ(turns.size(), 3U);
+    Ids joined;
+    for (const auto& turn : turns) {
+      const Ids input = turn.at("prompt_ids"), answer = turn.at("new_ids");
+      joined.insert(joined.end(), input.begin(), input.end());
+      const nlohmann::json fresh = run_json(
+          "01_naive", {"--model", kTiny, "--prompt-ids", comma_separated(joined), "--new-tokens", "6"});
+      EXPECT_EQ(fresh.at("new_ids").get<Ids>(), answer);
+      joined.insert(joined.end(), answer.begin(), answer.end());
+    }
+    EXPECT_EQ(json.at("new_ids"), turns.back().at("new_ids"));
+    EXPECT_EQ(json.at("prompt_ids").get<Ids>(), (Ids{5, 6, 7}));
+  }
+}
+
+TEST(Programs, TextAndIdTurnsKeepTheirOrder) {
+  const nlohmann::json json =
+      run_json("03_masked_offsets", {"--prompt", "Once", "--new-tokens", "2", "--turn-ids", "65", "--turn", " upon",
+                                     "--turn-ids", "66"});
+  const nlohmann::json& turns = json.at("turns");
+  ASSERT_EQ(turns.size(), 4U);
+  EXPECT_EQ(turns[1].at("prompt_ids").get<Ids>(), Ids{65});
+  EXPECT_NE(turns[2].at("prompt_ids").get<Ids>(), Ids{66});
+  EXPECT_EQ(turns[3].at("prompt_ids").get<Ids>(), Ids{66});
+}
+
+TEST(Programs, StopAtEosEndsWithTheEndOfTextTokenAsTheLastNewId) {
+  for (const Chapter& chapter : chapters()) {
+    const nlohmann::json json = run_json(chapter.name, {"--new-tokens", "400", "--stop-at-eos"});
+    const Ids ids = json.at("new_ids");
+    EXPECT_EQ(json.at("finish_reason"), "eos") << chapter.name;
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), ids.back()), 1);
+    EXPECT_LT(ids.size(), 400U);
+  }
+}
+
+TEST(Programs, ReadersSeeTheStoryTheComparisonAndBothRates) {
+  for (const Chapter& chapter : chapters()) {
+    const ProgramRun run = run_program(chapter.name, {"--new-tokens", "30"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.err, "");  // quiet where it is not a terminal
+    EXPECT_NE(run.out.find("tok/s end to end"), std::string::npos);
+    if (!chapter.same_tokens_as.empty()) {
+      EXPECT_NE(run.out.find("same tokens as " + chapter.same_tokens_as + ": yes"), std::string::npos) << run.out;
+    }
+  }
+}
+
+TEST(Programs, ChapterFiveShowsTheTaleAtTwoWindowsSideBySide) {
+  const ProgramRun run = run_program("05_sliding_window", {"--window", "32"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("window 512 (all of the context)"), std::string::npos);
+  EXPECT_NE(run.out.find("window 32"), std::string::npos);
+}
+
+TEST(Programs, TheJsonFileIsWrittenWholeAndNothingElseIsLeftBeside) {
+  const std::string folder = scratch_folder() + "/json";
+  std::filesystem::create_directories(folder);
+  write_file(folder + "/result.json", "old");
+  const ProgramRun run = run_program("02_cat_cache", {"--model", kNano, "--prompt-ids", "1,2", "--new-tokens", "2",
+                                                      "--json", folder + "/result.json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(folder + "/result.json")).at("new_ids").size(), 2U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_EQ(run.out.find("same tokens"), std::string::npos);  // this chapter only
+}
+
+TEST(Programs, HelpNamesTheFlagsThatHaveAMeaningAndEndsWithStatusZero) {
+  const ProgramRun naive = run_program("01_naive", {"--help"});
+  EXPECT_EQ(naive.status, 0);
+  EXPECT_NE(naive.out.find("--prompt-ids"), std::string::npos);
+  EXPECT_EQ(naive.out.find("--window"), std::string::npos);
+  EXPECT_NE(run_program("05_sliding_window", {"--help"}).out.find("--window"), std::string::npos);
+}
+
+struct BadInput {
+  std::string program;
+  Words arguments;
+  std::string piece;  // of the one line on standard error
+};
+
+TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
+  const Words nano = {"--model", kNano, "--prompt-ids"};
+  const auto with_nano = [&](const Words& more) {
+    Words words = nano;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::vector<BadInput> table = {
+      {"01_naive", {"--no-such-flag"}, "--no-such-flag"},
+      {"01_naive", {"stray"}, "stray"},
+      {"01_naive", {"--prompt", "a", "--prompt-ids", "1"}, "exclude"},
+      {"01_naive", {"--prompt", ""}, "empty"},
+      {"01_naive", {"--prompt-ids", ""}, "--prompt-ids"},
+      {"01_naive", {"--prompt-ids", "1,,2"}, "1,,2"},
+      {"01_naive", {"--prompt-ids", "1,2,"}, "commas"},
+      {"01_naive", {"--prompt-ids", "1 2"}, "1 2"},
+      {"01_naive", {"--prompt-ids", "one"}, "one"},
+      {"01_naive", {"--prompt-ids", "99999999999999999999"}, "99999999999999999999"},
+      {"01_naive", with_nano({"16"}), "16"},
+      {"01_naive", with_nano({"-1"}), "-1"},
+      {"01_naive", with_nano({"1", "--new-tokens", "0"}), "--new-tokens"},
+      {"01_naive", with_nano({"1", "--new-tokens", "-5"}), "--new-tokens"},
+      {"01_naive", with_nano({"1", "--new-tokens", "many"}), "--new-tokens"},
+      {"01_naive", with_nano({"1", "--new-tokens", "99999999999999999999"}), "--new-tokens"},
+      {"01_naive", with_nano({"1", "--new-tokens"}), "--new-tokens"},
+      {"01_naive", with_nano({"1", "--new-tokens", "1", "--new-tokens", "2"}), "--new-tokens"},
+      {"01_naive", with_nano({"1", "--dtype", "float16"}), "float16"},
+      {"01_naive", with_nano({"1", "--threads", "0"}), "--threads"},
+      {"01_naive", with_nano({"1", "--threads", "100000"}), "--threads"},
+      {"01_naive", with_nano({"1", "--logits"}), "--json"},
+      {"01_naive", with_nano({"1", "--json", ""}), "--json"},
+      {"01_naive", with_nano({"1", "--json", "/no/such/folder/result.json"}), "/no/such/folder"},
+      {"01_naive", with_nano({"1", "--json", "/"}), "directory"},
+      {"01_naive", {"--model", kNano, "--prompt", "text"}, "tokenizer"},
+      {"01_naive", {"--model", kNano}, "--prompt-ids"},
+      {"01_naive", {"--model", "/no/such/model", "--prompt-ids", "1"}, "/no/such/model"},
+      {"01_naive", {"--model", scratch_folder(), "--prompt-ids", "1"}, "config.json"},
+      {"01_naive", {"--model", "", "--prompt-ids", "1"}, "--model"},
+      {"01_naive", with_nano({"1", "--chunk", "2"}), "--chunk has no meaning"},
+      {"01_naive", with_nano({"1", "--window", "2"}), "--window has no meaning"},
+      {"01_naive", with_nano({"1", "--capacity", "2"}), "--capacity has no meaning"},
+      {"01_naive", with_nano({"1", "--turn-ids", "2"}), "--turn-ids has no meaning"},
+      {"02_cat_cache", with_nano({"1", "--turn", "2"}), "--turn has no meaning"},
+      {"02_cat_cache", with_nano({"1,2,3,4,5", "--chunk", "2"}), "chapter 3"},
+      {"02_cat_cache", with_nano({"1", "--chunk", "0"}), "--chunk"},
+      {"03_masked_offsets", with_nano({"1", "--turn-ids", "2,x"}), "--turn-ids"},
+      {"03_masked_offsets", with_nano({"1,2", "--new-tokens", "4", "--turn-ids", "3,4,5"}), "context"},
+      {"03_masked_offsets", {"--prompt", "Once", "--turn", ""}, "--turn"},
+      {"04_preallocated", with_nano({"1,2", "--new-tokens", "4", "--capacity", "4"}), "--capacity 4"},
+      {"04_preallocated", with_nano({"1", "--capacity", "0"}), "--capacity"},
+      {"04_preallocated", with_nano({"1", "--window", "4"}), "--window has no meaning"},
+      {"05_sliding_window", with_nano({"1", "--window", "0"}), "--window"},
+      {"05_sliding_window", with_nano({"1", "--capacity", "4"}), "--capacity has no meaning"},
+      {"tour", {"--new-tokens", "0"}, "--new-tokens"},
+      {"tour", {"--no-such-flag"}, "--no-such-flag"},
+      {"throughput", {"--model", "tales"}, "--model"},
+      {"throughput", {"--threads", "-1"}, "--threads"},
+      {"throughput", {"--json", "/no/such/folder/x.json"}, "/no/such/folder"},
+  };
+  for (const BadInput& bad : table) expect_refusal(bad.program, bad.arguments, bad.piece);
+}
+
+TEST(Programs, ACapacityThatIsJustEnoughIsTaken) {
+  const nlohmann::json json = run_json(
+      "04_preallocated", {"--model", kNano, "--prompt-ids", "1,2", "--new-tokens", "4", "--capacity", "5"});
+  EXPECT_EQ(json.at("new_ids").size(), 4U);
+  EXPECT_EQ(json.at("kv_bytes"), 2 * 2 * 2 * 5 * 4 * 4);
+}
+
+TEST(Programs, ABrokenModelFolderGetsOneLine) {
+  const std::string folder = scratch_folder() + "/broken";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy(kNano + "/config.json", folder, std::filesystem::copy_options::overwrite_existing);
+  expect_refusal("02_cat_cache", {"--model", folder, "--prompt-ids", "1"}, "model.safetensors");
+  write_file(folder + "/model.safetensors", "short");
+  expect_refusal("02_cat_cache", {"--model", folder, "--prompt-ids", "1"}, "model.safetensors");
+}
+
+TEST(Programs, AFullDeviceIsAnErrorAndNotHalfAResult) {
+  if (!std::filesystem::exists("/dev/full")) return;  // Linux has one
+  const ProgramRun run = run_program(
+      "01_naive", {"--model", kNano, "--prompt-ids", "1", "--new-tokens", "1", "--json", "/dev/full"});
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_NE(run.err.find("/dev/full"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvbook
