@@ -1,4 +1,5 @@
 // build/bin/throughput: the throughput table in full, at both lengths, with raw samples as JSON.
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
 // build/bin/tour: one story told by every chapter, token for token the same, then the throughput table.
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,7 @@
 #include "common/chapter.h"
 
+#include "common/cached_session.h"
+
 namespace kvbook {
 
 std::unique_ptr<Session> open_session(const Chapter& chapter, const Checkpoint& checkpoint,

@@ -33,7 +33,8 @@ std::map<std::string, std::string> plain_names(const SafetensorsFile& file, cons
   std::map<std::string, std::string> names;
   for (const auto& [name, entry] : file.entries()) {
     const bool is_new = names.emplace(without_prefix(name), name).second;
-    TORCH_CHECK_VALUE(is_new, where, ": has ", quoted_name(without_prefix(name)), " with and without the prefix ", kPrefix);
+    TORCH_CHECK_VALUE(is_new, where, ": has ", quoted_name(without_prefix(name)), " with and without the prefix ",
+                      kPrefix);
   }
   return names;
 }
@@ -91,8 +92,8 @@ void check_head(const SafetensorsFile& file, const torch::Tensor& embedding, con
 }  // namespace
 
 std::map<std::string, std::vector<int64_t>> weight_shapes(const Gpt2Config& config) {
-  for (const int64_t size : {config.layers, config.heads, config.embedding, config.inner, config.vocabulary,
-                             config.context}) {
+  for (const int64_t size :
+       {config.layers, config.heads, config.embedding, config.inner, config.vocabulary, config.context}) {
     TORCH_CHECK_VALUE(size > 0, "a configuration has only positive sizes, got ", size);
   }
   const int64_t E = config.embedding;

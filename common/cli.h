@@ -4,12 +4,12 @@
 #include <torch/types.h>
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "common/chapter.h"
+#include "common/usage_error.h"
 
 namespace kvbook {
 
@@ -27,12 +27,6 @@ struct ProgramOptions {
   bool stop_at_eos = false;
   std::optional<std::string> json;  // a file, or "-" for standard output
   bool logits = false;
-};
-
-/// A fault of the command line or of what it names. The programs print it as one line and end with status 2.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
 };
 
 /// Parses the flags of `chapter`'s program. Returns nothing when help was asked for and printed.

@@ -1,6 +1,6 @@
 #include "common/config.h"
 
-#include <torch/types.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "common/input_file.h"
 
-#include <torch/types.h>
+#include <c10/util/Exception.h>
 
 #include <system_error>
 #include <utility>

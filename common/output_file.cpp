@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "common/cli.h"
+#include "common/usage_error.h"
 
 namespace kvbook {
 namespace {

@@ -1,5 +1,6 @@
 #include "common/program.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "common/console_text.h"
@@ -168,7 +169,7 @@ bool same_tokens(const Conversation& a, const Conversation& b) {
   return true;
 }
 
-int run_chapter(int argc, const char* const* argv, const Chapter& chapter, const std::vector<Chapter>& list,
+int run_program(int argc, const char* const* argv, const Chapter& chapter, const std::vector<Chapter>& list,
                 const AfterTheStory& after) {
   return exit_status_of(chapter.name, [&] {
     const auto parsed = parse_command_line(argc, argv, chapter);

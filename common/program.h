@@ -49,7 +49,7 @@ using AfterTheStory = std::function<void(const NamedModel&, const ProgramOptions
 
 /// The whole of a chapter's main(): exit status 0, 1 (tokens that must agree differ) or 2 (bad input).
 /// `list` holds the chapter that it is compared with.
-int run_chapter(int argc, const char* const* argv, const Chapter& chapter, const std::vector<Chapter>& list,
+int run_program(int argc, const char* const* argv, const Chapter& chapter, const std::vector<Chapter>& list,
                 const AfterTheStory& after = {});
 
 }  // namespace kvbook

@@ -17,7 +17,7 @@ Spread spread_of(const std::string& name, const std::vector<int64_t>& shape) {
   if (name.starts_with("wte") || name.starts_with("wpe")) return {0.1, 0.0};
   if (name.ends_with(".bias")) return {0.1, 0.0};
   if (!is_conv1d(name, shape)) return {0.1, 1.0};  // LayerNorm
-  const double gain = name.ends_with("c_attn.weight") ? 2.5 : 1.4;
+  const double gain = name.ends_with("c_attn.weight") ? 2.5 : 1.0;
   return {gain / std::sqrt(static_cast<double>(shape[0])), 0.0};
 }
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -26,17 +26,18 @@ constexpr int64_t kBitsPerByte = 8;
 
 /// Bits of one element of every dtype that the format has; 0 for anything else.
 int64_t element_bits(const std::string& dtype) {
-  static const std::unordered_map<std::string, int64_t> bits = {
-      {"F4", 4},         {"F6_E2M3", 6},     {"F6_E3M2", 6},      // sub-byte
-      {"BOOL", 8},       {"U8", 8},          {"I8", 8},           //
-      {"F8_E5M2", 8},    {"F8_E4M3", 8},     {"F8_E8M0", 8},      //
-      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},                     //
-      {"I16", 16},       {"U16", 16},        {"F16", 16},         {"BF16", 16},
-      {"I32", 32},       {"U32", 32},        {"F32", 32},         //
-      {"I64", 64},       {"U64", 64},        {"F64", 64},         {"C64", 64},
+  static const std::map<int64_t, std::set<std::string>> dtypes = {
+      {4, {"F4"}},
+      {6, {"F6_E2M3", "F6_E3M2"}},
+      {8, {"BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}},
+      {16, {"I16", "U16", "F16", "BF16"}},
+      {32, {"I32", "U32", "F32"}},
+      {64, {"I64", "U64", "F64", "C64"}},
   };
-  const auto found = bits.find(dtype);
-  return found == bits.end() ? 0 : found->second;
+  for (const auto& [bits, names] : dtypes) {
+    if (names.contains(dtype)) return bits;
+  }
+  return 0;
 }
 
 /// Reads one entry of the header; every message begins with the file and the tensor.
@@ -91,7 +92,8 @@ class EntryReader {
     const int64_t bits = bits_of(entry);
     TORCH_CHECK_VALUE(bits % kBitsPerByte == 0, where_, " does not fill whole bytes");
     TORCH_CHECK_VALUE(bits / kBitsPerByte == entry.end - entry.begin, where_, " of dtype ", entry.dtype, " and shape ",
-                      entry.shape, " needs ", bits / kBitsPerByte, " bytes, its range has ", entry.end - entry.begin);
+                      torch::IntArrayRef(entry.shape), " needs ", bits / kBitsPerByte, " bytes, its range has ",
+                      entry.end - entry.begin);
   }
 
   /// Strides are products too, in which an empty axis counts as 1; so these must not overflow even if no byte is held.
@@ -128,7 +130,8 @@ std::string read_header(InputFile& file, const std::string& where) {
 void check_metadata(const json& metadata, const std::string& where) {
   TORCH_CHECK_VALUE(metadata.is_object(), where, ": __metadata__ is not an object");
   for (const auto& [key, value] : metadata.items()) {
-    TORCH_CHECK_VALUE(value.is_string(), where, ": __metadata__ has a value that is not a string, at ", quoted_name(key));
+    TORCH_CHECK_VALUE(value.is_string(), where, ": __metadata__ has a value that is not a string, at ",
+                      quoted_name(key));
   }
 }
 
@@ -166,7 +169,8 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(p
       check_metadata(value, where);
       continue;
     }
-    TORCH_CHECK_VALUE(name.find('\0') == std::string::npos, where, ": tensor ", quoted_name(name), " has a NUL in its name");
+    TORCH_CHECK_VALUE(name.find('\0') == std::string::npos, where, ": tensor ", quoted_name(name),
+                      " has a NUL in its name");
     entries_.emplace(name, EntryReader(where, name).read(value, data_size));
   }
   check_no_gap_or_overlap(entries_, data_size, where);

@@ -1,7 +1,7 @@
 #include "common/strict_json.h"
 
 #include <fmt/format.h>
-#include <torch/types.h>
+#include <c10/util/Exception.h>
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/cli.h"
+#include "common/generate.h"
 #include "common/ids.h"
 #include "common/measured_cache.h"
 #include "common/progress.h"
@@ -17,7 +18,7 @@ constexpr int64_t kWarmUpTokens = 8;
 constexpr int64_t kStepsBesideLinear = 25;
 constexpr int64_t kTableWindow = 256;
 
-std::unique_ptr<KVCache> make_cache(const Entry& entry, const ModelShape& shape) {
+std::unique_ptr<KVCache> make_cache(const TableEntry& entry, const ModelShape& shape) {
   CacheOptions options = default_cache_options(shape);
   options.window = entry.window.value_or(options.window);
   return entry.chapter->make_cache(shape, options);
@@ -30,7 +31,7 @@ struct Run {
   int64_t kv_bytes = 0;
 };
 
-Run run_once(const Entry& entry, const Checkpoint& checkpoint, Gpt2& model, const Workload& workload,
+Run run_once(const TableEntry& entry, const Checkpoint& checkpoint, Gpt2& model, const Workload& workload,
              int64_t new_tokens) {
   GenerateOptions options;
   options.new_tokens = new_tokens;
@@ -88,17 +89,17 @@ void measure_beside_linear(Samples& samples, Gpt2& model, const Workload& worklo
   samples.linear_ms = median(linears);
 }
 
-int64_t new_tokens_of(const Entry& entry, const Workload& workload) {
+int64_t new_tokens_of(const TableEntry& entry, const Workload& workload) {
   return entry.chapter->make_cache ? workload.new_tokens : workload.uncached_new_tokens;
 }
 
 WorkloadResult measure_workload(const ThroughputPlan& plan, const Checkpoint& checkpoint, Gpt2& model,
                                 const Workload& workload) {
   WorkloadResult result{workload, {}};
-  for (const Entry& entry : plan.entries) result.rows.push_back({.entry = entry});
+  for (const TableEntry& entry : plan.entries) result.rows.push_back({.entry = entry});
   Progress progress(fmt::format("measuring {} + {} tokens", workload.prompt.size(), workload.new_tokens),
                     static_cast<int64_t>(plan.entries.size()) * (plan.repetitions + 1));
-  for (const Entry& entry : plan.entries) {
+  for (const TableEntry& entry : plan.entries) {
     run_once(entry, checkpoint, model, workload, std::min(kWarmUpTokens, new_tokens_of(entry, workload)));
     progress.advance();
   }
@@ -122,10 +123,10 @@ WorkloadResult measure_workload(const ThroughputPlan& plan, const Checkpoint& ch
 
 }  // namespace
 
-std::string Entry::label() const { return chapter->name + (window ? fmt::format(", W = {}", *window) : ""); }
+std::string TableEntry::label() const { return chapter->name + (window ? fmt::format(", W = {}", *window) : ""); }
 
-std::vector<Entry> table_entries(const std::vector<Chapter>& list) {
-  std::vector<Entry> entries;
+std::vector<TableEntry> table_entries(const std::vector<Chapter>& list) {
+  std::vector<TableEntry> entries;
   for (const Chapter& chapter : list) {
     entries.push_back({&chapter, std::nullopt});
     if (chapter.takes_window) entries.push_back({&chapter, kTableWindow});

@@ -11,7 +11,7 @@
 namespace kvbook {
 
 /// One line of the table: a chapter with its options.
-struct Entry {
+struct TableEntry {
   const Chapter* chapter;
   std::optional<int64_t> window;  // for chapters that take one
 
@@ -26,7 +26,7 @@ struct Workload {
 };
 
 struct Samples {
-  Entry entry;
+  TableEntry entry;
   std::vector<int64_t> new_ids = {};
   int64_t repetitions = 0;
   std::vector<double> ttft_ms = {};          // a repetition each
@@ -57,14 +57,14 @@ struct ThroughputResult {
 };
 
 struct ThroughputPlan {
-  std::vector<Entry> entries;  // the first is the uncached one
+  std::vector<TableEntry> entries;  // the first is the uncached one
   std::vector<Workload> workloads;
   int repetitions = 5;
   bool quick = false;  // one repetition, no spread
 };
 
 /// The table's lines: every chapter, and a chapter that takes a window once more at W = 256.
-std::vector<Entry> table_entries(const std::vector<Chapter>& list);
+std::vector<TableEntry> table_entries(const std::vector<Chapter>& list);
 
 /// "Hello, I am" and 200 new tokens; and 968 + 32, where copying shows. Ids of the long prompt are drawn with a seed.
 Workload reference_workload(int64_t new_tokens);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMega = 1e6;
 constexpr double kGiga = 1e9;
-constexpr double kMiB = 1048576;
+constexpr double kMebi = 1048576;
 
 std::string header_text(const ThroughputResult& r) {
   const Machine& m = r.machine;
@@ -20,7 +20,7 @@ std::string header_text(const ThroughputResult& r) {
       "model {} · {} · {} threads · batch 1 · commit {}\n"
       "{} · last-level cache {:.0f} MiB · read bandwidth {:.1f} GB/s (measured in this process)\n"
       "LibTorch {} · BLAS {} · {} · {} {}\n",
-      r.model, r.dtype, r.threads, m.commit, m.cpu, static_cast<double>(m.last_level_cache) / kMiB,
+      r.model, r.dtype, r.threads, m.commit, m.cpu, static_cast<double>(m.last_level_cache) / kMebi,
       r.read_bandwidth / kGiga, m.libtorch, m.blas, m.compiler, m.build_type, m.flags);
 }
 

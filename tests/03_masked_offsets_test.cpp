@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "chapters/03_masked_offsets/causal_mask.h"
-#include "common/session.h"
+#include "common/cached_session.h"
 #include "tests/support/golden.h"
 #include "tests/support/oracle.h"
 #include "tests/support/small_forward.h"

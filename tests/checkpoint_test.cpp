@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,7 @@ std::string bytes_of(const Tensor& tensor) {
   return std::string(static_cast<const char*>(plain.data_ptr()), plain.nbytes());
 }
 
-Stored float32(const Tensor& values) {
-  return {"F32", values.sizes().vec(), bytes_of(values.to(torch::kFloat32))};
-}
+Stored float32(const Tensor& values) { return {"F32", values.sizes().vec(), bytes_of(values.to(torch::kFloat32))}; }
 
 constexpr char kConfig[] = R"({"n_layer":2,"n_head":1,"n_embd":2,"vocab_size":3,"n_positions":2,"n_inner":5)";
 
@@ -113,10 +112,12 @@ struct Golden {
   std::string model;
   std::string name;
   std::vector<int64_t> shape;
-  double sum;          // of all elements, added in double
-  double second;       // element 1 in the order of the file
+  double sum;     // of all elements, added in double
+  double second;  // element 1 in the order of the file
   double last_but_one;
 };
+
+void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.model << " " << golden.name; }
 
 class GoldenWeights : public testing::TestWithParam<Golden> {};
 
@@ -144,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{"nano", "h.1.attn.c_proj.weight", {8, 8}, -1.9285238296724856, 0.15799327194690704, 0.7373524904251099},
         Golden{"tiny", "wte.weight", {97, 24}, -4.168886420731724, -0.07526258379220963, 0.5380702614784241},
         Golden{"tiny", "h.1.mlp.c_fc.weight", {24, 96}, 7.1343563383125, 0.11017803847789764, -0.3335261344909668},
-        Golden{"tiny", "h.1.mlp.c_proj.weight", {96, 24}, 0.44271866184135433, 0.04174013063311577,
-               -0.014310111291706562},
+        Golden{
+            "tiny", "h.1.mlp.c_proj.weight", {96, 24}, 0.44271866184135433, 0.04174013063311577, -0.014310111291706562},
         Golden{"tiny", "h.1.ln_2.weight", {24}, 23.637263476848602, 1.05228853225708, 1.0116207599639893},
         Golden{"tiny", "ln_f.bias", {24}, -0.10823399992659688, -0.03429008647799492, 0.0530766062438488}),
     [](const auto& info) {
@@ -214,7 +215,8 @@ TEST_F(CheckpointTest, OtherDtypesToComputeInAreRefused) {
 
 TEST_F(CheckpointTest, Case14MaskBuffersOfAnyDtypeAreIgnored) {
   const size_t without_masks = small_model().size();
-  for (const auto& [dtype, bytes] : {std::pair{"BOOL", 1}, std::pair{"U8", 1}, std::pair{"F32", 4}, std::pair{"F64", 8}}) {
+  for (const auto& [dtype, bytes] :
+       {std::pair{"BOOL", 1}, std::pair{"U8", 1}, std::pair{"F32", 4}, std::pair{"F64", 8}}) {
     StoredTensors tensors = small_model();
     for (const char* layer : {"h.0.", "h.1."}) {
       tensors[std::string(layer) + "attn.bias"] = {dtype, {1, 1, 2, 2}, std::string(4 * bytes, '\1')};
@@ -356,9 +358,7 @@ TEST(Checkpoint, TheGoldenModelsHaveTheirPublishedSizes) {
   EXPECT_EQ(parameter_count(read_config(golden_folder("tiny"))), 25584);
 }
 
-TEST(Checkpoint, ShapesOfAnEmptyConfigurationAreRefused) {
-  EXPECT_THROW(weight_shapes(Gpt2Config{}), c10::ValueError);
-}
+TEST(Checkpoint, ShapesOfAnEmptyConfigurationAreRefused) { EXPECT_THROW(weight_shapes(Gpt2Config{}), c10::ValueError); }
 
 // Seeded weights.
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,8 @@ struct Refused {
   const char* message;  // a piece of it
 };
 
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
+
 class ConfigRefuses : public testing::TestWithParam<Refused> {};
 
 TEST_P(ConfigRefuses, ByName) {
@@ -176,6 +179,8 @@ struct Malformed {
   std::string text;
   const char* message;
 };
+
+void PrintTo(const Malformed& malformed, std::ostream* out) { *out << malformed.name; }
 
 class MalformedConfig : public testing::TestWithParam<Malformed> {};
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ struct Broken {
   const char* message;  // a piece of it, in no other refusal
 };
 
+void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.name; }
+
 class BrokenSafetensors : public SafetensorsTest, public testing::WithParamInterface<Broken> {};
 
 TEST_P(BrokenSafetensors, Case16IsRefusedWithItsOwnMessage) {
@@ -117,12 +120,14 @@ const std::vector<Broken> kBroken = {
     {"NestedDeeply", file_bytes("{\"a\":" + std::string(100000, '[')), "nested deeper than 64"},
     {"NameNotUtf8", file_bytes("{\"\xc3(\":0}"), "not valid JSON"},
     {"NameWithNul", file_bytes("{" + tensor("a\\u0000b", "U8", "[0]", "[0,0]") + "}"), "has a NUL in its name"},
-    {"ANameTwice", file_bytes("{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("a", "F32", "[1]", "[0,4]") + "}",
-                              kFourBytes), "the key \"a\" appears twice"},
+    {"ANameTwice",
+     file_bytes("{" + tensor("a", "F32", "[1]", "[0,4]") + "," + tensor("a", "F32", "[1]", "[0,4]") + "}", kFourBytes),
+     "the key \"a\" appears twice"},
     {"AFieldTwice", file_bytes(R"({"a":{"dtype":"U8","dtype":"U8","shape":[4],"data_offsets":[0,4]}})", kFourBytes),
      "the key \"dtype\" appears twice"},
-    {"AnEscapedNameTwice", file_bytes("{" + tensor("a", "U8", "[0]", "[0,0]") + "," +
-                                      tensor("\\u0061", "U8", "[0]", "[0,0]") + "}"), "the key \"a\" appears twice"},
+    {"AnEscapedNameTwice",
+     file_bytes("{" + tensor("a", "U8", "[0]", "[0,0]") + "," + tensor("\\u0061", "U8", "[0]", "[0,0]") + "}"),
+     "the key \"a\" appears twice"},
     // The fields of an entry.
     {"EntryNotAnObject", file_bytes(R"({"a":[]})"), "\"a\" is not described by an object"},
     {"NoDtype", file_bytes(R"({"a":{"shape":[4],"data_offsets":[0,4]}})", kFourBytes), "\"a\" has no dtype"},
@@ -234,9 +239,9 @@ TEST_F(SafetensorsTest, TensorsMayBeDescribedInAnyOrder) {
 
 TEST_F(SafetensorsTest, EveryDtypeOfTheFormatIsKnown) {
   const std::vector<std::pair<std::string, int>> bytes_of_8 = {
-      {"BOOL", 8},    {"U8", 8},      {"I8", 8},    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
-      {"U16", 16},    {"F16", 16},    {"BF16", 16}, {"I32", 32},    {"U32", 32},    {"F32", 32},    {"I64", 64},
-      {"U64", 64},    {"F64", 64},    {"C64", 64},  {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},
+      {"BOOL", 8}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
+      {"U16", 16}, {"F16", 16}, {"BF16", 16}, {"I32", 32},    {"U32", 32},    {"F32", 32},    {"I64", 64},
+      {"U64", 64}, {"F64", 64}, {"C64", 64},  {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},
   };
   for (const auto& [dtype, bytes] : bytes_of_8) {
     const std::string range = "[0," + std::to_string(bytes) + "]";
@@ -246,9 +251,10 @@ TEST_F(SafetensorsTest, EveryDtypeOfTheFormatIsKnown) {
 }
 
 TEST_F(SafetensorsTest, ATensorWithoutElementsIsLegal) {
-  const auto file = open(file_bytes("{" + tensor("a", "F32", "[3,0,2]", "[0,0]") + "," +
-                                        tensor("b", "U8", "[4]", "[0,4]") + "," + tensor("c", "F16", "[0]", "[4,4]") + "}",
-                                    kFourBytes));
+  const auto file =
+      open(file_bytes("{" + tensor("a", "F32", "[3,0,2]", "[0,0]") + "," + tensor("b", "U8", "[4]", "[0,4]") + "," +
+                          tensor("c", "F16", "[0]", "[4,4]") + "}",
+                      kFourBytes));
   EXPECT_EQ(file.load("a").sizes(), (std::vector<int64_t>{3, 0, 2}));
   EXPECT_EQ(file.load("c").numel(), 0);
 }

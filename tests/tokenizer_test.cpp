@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -129,10 +129,10 @@ TEST(SplitPattern, AMillionCharactersTakeLinearTime) {
         LongText{std::string(kMillion, ' '), 1}, LongText{std::string(kMillion, '\n') + "x", 3},
         LongText{std::string(kMillion, '\x80'), 1}, LongText{repeat("a\xFF", kMillion / 2), kMillion},
         LongText{repeat(" a", kMillion / 2), kMillion / 2}}) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();  // of the processor: other programs do not count
     EXPECT_EQ(pattern.split(text).size(), pieces);
     // Usually under a second. Time that grows with the square comes to minutes.
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << text.substr(0, 4) << "...";
+    EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 20) << text.substr(0, 4) << "...";
   }
 }
 

@@ -1,4 +1,5 @@
 // The 124M shape with seeded weights: every chapter gives the tokens that transformers gave for the same weights.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "chapters/chapters.h"

@@ -1,7 +1,4 @@
-// build/bin/01_naive: tells a story with this chapter's model and cache, then compares.
-#include "chapters/chapters.h"
-#include "common/program.h"
+// build/bin/01_naive: tells a story without a cache.
+#include "chapters/run_chapter.h"
 
-int main(int argc, char** argv) {
-  return kvbook::run_chapter(argc, argv, kvbook::find_chapter("01_naive"), kvbook::chapters());
-}
+int main(int argc, char** argv) { return kvbook::run_chapter(argc, argv, "01_naive"); }

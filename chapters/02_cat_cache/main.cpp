@@ -1,7 +1,4 @@
-// build/bin/02_cat_cache: tells a story with this chapter's model and cache, then compares.
-#include "chapters/chapters.h"
-#include "common/program.h"
+// build/bin/02_cat_cache: tells the story of chapter 1 with a growing cache.
+#include "chapters/run_chapter.h"
 
-int main(int argc, char** argv) {
-  return kvbook::run_chapter(argc, argv, kvbook::find_chapter("02_cat_cache"), kvbook::chapters());
-}
+int main(int argc, char** argv) { return kvbook::run_chapter(argc, argv, "02_cat_cache"); }

@@ -1,7 +1,4 @@
-// build/bin/03_masked_offsets: tells a story with this chapter's model and cache, then compares.
-#include "chapters/chapters.h"
-#include "common/program.h"
+// build/bin/03_masked_offsets: tells the story of chapter 2, in chunks and turns if asked to.
+#include "chapters/run_chapter.h"
 
-int main(int argc, char** argv) {
-  return kvbook::run_chapter(argc, argv, kvbook::find_chapter("03_masked_offsets"), kvbook::chapters());
-}
+int main(int argc, char** argv) { return kvbook::run_chapter(argc, argv, "03_masked_offsets"); }

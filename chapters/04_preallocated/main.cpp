@@ -1,7 +1,4 @@
-// build/bin/04_preallocated: tells a story with this chapter's model and cache, then compares.
-#include "chapters/chapters.h"
-#include "common/program.h"
+// build/bin/04_preallocated: tells the story of chapter 3 from buffers made once.
+#include "chapters/run_chapter.h"
 
-int main(int argc, char** argv) {
-  return kvbook::run_chapter(argc, argv, kvbook::find_chapter("04_preallocated"), kvbook::chapters());
-}
+int main(int argc, char** argv) { return kvbook::run_chapter(argc, argv, "04_preallocated"); }

@@ -1,6 +1,6 @@
 // Runs every test of one program; one thread a program, so that ctest can run several at once.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from transformers import GPT2LMHeadModel
+from transformers.utils import logging
 
 import oracle
 import stable_json
@@ -50,6 +51,7 @@ def main():
     torch.set_num_threads(args.threads)
     torch.set_grad_enabled(False)
     weights, config = oracle.load(args.model)
+    logging.disable_progress_bar()
     model = GPT2LMHeadModel.from_pretrained(args.model, dtype=torch.float64).eval()
     tokenizer = vocabulary.load(args.model)
     chosen = json.loads((args.model / "prompts.json").read_text())

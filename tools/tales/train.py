@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.utils import logging
 
 import words
 
@@ -147,6 +148,7 @@ def save(model, folder):
     """Stores config.json and model.safetensors, weights in float16."""
     model = model.half()
     model.config.activation_function = "gelu_new"
+    logging.disable_progress_bar()
     model.save_pretrained(folder)
     (Path(folder) / "generation_config.json").unlink(missing_ok=True)
 

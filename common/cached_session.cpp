@@ -1,4 +1,6 @@
-#include "common/session.h"
+#include "common/cached_session.h"
+
+#include "common/generate.h"
 
 namespace kvbook {
 

@@ -1,0 +1,14 @@
+#include "chapters/run_chapter.h"
+
+#include "chapters/05_sliding_window/forgetting.h"
+#include "chapters/chapters.h"
+#include "common/program.h"
+
+namespace kvbook {
+
+int run_chapter(int argc, const char* const* argv, const std::string& name) {
+  const Chapter& chapter = find_chapter(name);
+  return run_program(argc, argv, chapter, chapters(), chapter.takes_window ? show_forgetting : AfterTheStory{});
+}
+
+}  // namespace kvbook

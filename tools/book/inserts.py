@@ -1,0 +1,107 @@
+"""What the book's text takes from the code and from measurements, as Markdown. Called by cog from HTML comments.
+
+    <!-- [[[cog excerpt("chapters/02_cat_cache/cat_cache.cpp", "update") ]]] -->
+    <!-- [[[end]]] -->
+"""
+
+import json
+import statistics
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RESULTS = ROOT / "data" / "results"
+
+
+def excerpt(path, anchor):
+    """The lines between `// ANCHOR: name` and `// ANCHOR_END: name`, without other anchors' lines."""
+    lines = (ROOT / path).read_text().splitlines()
+    start = lines.index(next(line for line in lines if line.strip() == f"// ANCHOR: {anchor}")) + 1
+    end = lines.index(next(line for line in lines if line.strip() == f"// ANCHOR_END: {anchor}"))
+    body = [line for line in lines[start:end] if "// ANCHOR" not in line]
+    return "\n".join([f"`{path}`", "```cpp", *body, "```"])
+
+
+def output(name):
+    """A recorded run: data/results/runs/NAME.txt, whose first line is its command."""
+    return "```console\n" + (RESULTS / "runs" / f"{name}.txt").read_text().rstrip("\n") + "\n```"
+
+
+def results():
+    return json.loads((RESULTS / "throughput.json").read_text())
+
+
+def _label(row):
+    return row["chapter"] + (f", W = {row['window']}" if row["window"] else "")
+
+
+def _spread(values):
+    middle = statistics.median(values)
+    return f"{middle:.1f}" if len(values) < 2 else f"{middle:.1f} [{min(values):.1f}-{max(values):.1f}]"
+
+
+def _percentile_99(values):
+    values = sorted(values)
+    return values[-(-99 * len(values) // 100) - 1]
+
+
+def _same(row):
+    return {True: "yes", False: "**no**", None: "(window)"}[row["same_tokens"]]
+
+
+def machine():
+    """One line that says where the table was measured."""
+    r = results()
+    m = r["machine"]
+    return (
+        f"Measured on: {m['cpu']}, {r['threads']} threads, {r['dtype']}, LibTorch {m['libtorch']} with {m['blas']}, "
+        f"{m['compiler']} {m['build_type']}, read bandwidth {r['read_bandwidth'] / 1e9:.1f} GB/s, commit {m['commit']}."
+    )
+
+
+def table(workload=0, upto="99"):
+    """The throughput table of one workload, up to a chapter."""
+    r = results()
+    work = r["workloads"][workload]
+    rows = [row for row in work["rows"] if row["chapter"][:2] <= upto]
+    naive = statistics.median(work["rows"][0]["tokens_per_s"])
+    lines = [
+        "| chapter | weights MB/token | TTFT ms | tok/s end to end, median [min-max] | ms/token median, p99 | x naive "
+        "| GB/s | % of read bandwidth | cache ms/token | KV MB | peak MB | same tokens |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for row in rows:
+        step = statistics.median(row["step_ms"] or row["ttft_ms"])
+        rate = r["weight_bytes"] / (step / 1e3)
+        cached = row["cache_step_ms"]
+        fewer = "" if row["new_tokens"] == work["new_tokens"] else f" ({row['new_tokens']} new tokens, once)"
+        lines.append(
+            f"| {_label(row)}{fewer} | {r['weight_bytes'] / 1e6:.0f} | {statistics.median(row['ttft_ms']):.1f} "
+            f"| {_spread(row['tokens_per_s'])} | {step:.1f}, {_percentile_99(row['step_ms'] or row['ttft_ms']):.1f} "
+            f"| {statistics.median(row['tokens_per_s']) / naive:.1f} | {rate / 1e9:.1f} "
+            f"| {100 * rate / r['read_bandwidth']:.0f} | {f'{statistics.median(cached):.2f}' if cached else '-'} "
+            f"| {row['kv_bytes'] / 1e6:.1f} | {row['peak_bytes'] / 1e6:.1f} | {_same(row)} |"
+        )
+    return "\n".join(lines)
+
+
+def beside_linear(workload=0):
+    """Decode steps beside the same steps' at::linear calls alone, interleaved."""
+    lines = ["| chapter | decode step, ms | its at::linear calls alone, ms | more |", "|---|--:|--:|--:|"]
+    for row in results()["workloads"][workload]["rows"]:
+        if row["linear_ms"]:
+            more = 100 * (row["step_beside_linear_ms"] / row["linear_ms"] - 1)
+            lines.append(f"| {_label(row)} | {row['step_beside_linear_ms']:.2f} | {row['linear_ms']:.2f} | {more:.1f} % |")
+    return "\n".join(lines)
+
+
+def recall():
+    """What the small model recalls at which window, from data/tales/evaluation.json."""
+    evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())
+    facts = evaluation["facts"]
+    lines = ["| window | " + " | ".join(facts) + " | loss on other tokens |", "|---|" + "--:|" * (len(facts) + 1)]
+    for row in evaluation["recall"]:
+        window = row["window"] or "all"
+        lines.append(
+            f"| {window} | " + " | ".join(f"{row['right'][fact]:.0f} %" for fact in facts) + f" | {row['loss']:.3f} |"
+        )
+    return "\n".join(lines)
