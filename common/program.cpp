@@ -74,6 +74,14 @@ bool must_agree(const ProgramOptions& options, const Conversation& said) {
   return options.dtype != torch::kBFloat16 && options.window.value_or(positions) >= positions;
 }
 
+/// The first forwards of a process start threads and fill tables: not what the figures are about.
+void warm_up(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+             const std::vector<int64_t>& prompt) {
+  ProgramOptions brief = options;
+  brief.new_tokens = 2;
+  converse(chapter, model, brief, {{prompt.front()}});
+}
+
 /// Prints the comparison and both rates. Returns the exit status.
 int compare(const NamedModel& model, const ProgramOptions& options, const Conversation& said, const Chapter& other) {
   const Conversation reference = converse_afresh(other, model, options, said);
@@ -184,6 +192,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
     }();
     const auto inputs = encode_inputs(model, options);
     check_room(model, options, inputs);
+    warm_up(chapter, model, options, inputs.front());
 
     if (options.json == "-") {
       write_output("-", result_json(chapter, options, converse(chapter, model, options, inputs)));

@@ -12,16 +12,16 @@ namespace {
 
 TEST(NaiveGpt2, ALaterTokenDoesNotMoveEarlierLogits) {
   const NaiveGpt2 model(golden_checkpoint("nano"));
-  const torch::Tensor one = model.forward(row_of({7, 2, 9}));
-  const torch::Tensor other = model.forward(row_of({7, 2, 4}));
+  const torch::Tensor one = model.hidden(row_of({7, 2, 9}));
+  const torch::Tensor other = model.hidden(row_of({7, 2, 4}));
   EXPECT_LE(max_abs_diff(one.narrow(1, 0, 2), other.narrow(1, 0, 2)), 1e-12);
   EXPECT_GT(max_abs_diff(one.narrow(1, 2, 1), other.narrow(1, 2, 1)), 1e-3);
 }
 
 TEST(NaiveGpt2, RefusesMoreTokensThanTheContextHas) {
   const NaiveGpt2 model(golden_checkpoint("nano"));
-  EXPECT_NO_THROW(model.forward(torch::zeros({1, 8}, torch::kInt64)));
-  EXPECT_THROW(model.forward(torch::zeros({1, 9}, torch::kInt64)), c10::IndexError);
+  EXPECT_NO_THROW(model.hidden(torch::zeros({1, 8}, torch::kInt64)));
+  EXPECT_THROW(model.hidden(torch::zeros({1, 9}, torch::kInt64)), c10::IndexError);
 }
 
 TEST(NaiveGpt2, ComputesWhatTheSharedModelComputesThoughTheyShareNoAttention) {
@@ -30,7 +30,8 @@ TEST(NaiveGpt2, ComputesWhatTheSharedModelComputesThoughTheyShareNoAttention) {
   MaskedOffsetsCache cache(checkpoint.config.shape());
   const torch::Tensor ids = torch::tensor({{1, 2, 3, 4, 5, 6, 7}, {90, 80, 70, 60, 50, 40, 30}}, torch::kInt64);
   const torch::Tensor shared = model->logits(model->hidden({ids}, cache));
-  EXPECT_LE(max_abs_diff(NaiveGpt2(checkpoint).forward(ids), shared), 1e-9);
+  const NaiveGpt2 naive(checkpoint);
+  EXPECT_LE(max_abs_diff(naive.logits(naive.hidden(ids)), shared), 1e-9);
 }
 
 TEST(NaiveGeneration, Case05EndsWithTheContextAndRefusesALongerPrompt) {

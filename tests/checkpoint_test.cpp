@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "build_info.h"
 
 namespace kvbook {
 namespace {
@@ -24,7 +23,7 @@ namespace {
 using torch::Tensor;
 
 std::filesystem::path golden_folder(const std::string& name) {
-  return std::filesystem::path(kSourceFolder) / "data" / "golden" / name;
+  return std::filesystem::path(KVBOOK_DATA_FOLDER) / "golden" / name;
 }
 
 // What the file of a test holds.

@@ -24,25 +24,26 @@ class Tales : public testing::Test {
 };
 
 TEST_F(Tales, EveryChapterGivesTransformersTokens) {
-  for (const auto& tale : reference_.at("tales")) {
-    const std::vector<int64_t> prompt = tale.at("prompt"), ids = tale.at("ids");
-    const std::vector<int64_t> want(ids.begin() + static_cast<int64_t>(prompt.size()), ids.end());
+  ASSERT_GE(reference_.at("prompts").size(), 4U);
+  for (const auto& tale : reference_.at("prompts")) {
+    const std::vector<int64_t> want = tale.at("new_ids");
     ASSERT_EQ(want.size(), 200U);
     for (const Chapter& chapter : chapters()) {
-      const Generation told = tell(chapter, prompt, 200);
+      const Generation told = tell(chapter, tale.at("prompt"), 200);
       EXPECT_EQ(to_ids(told.new_ids), want) << chapter.name << ", smallest gap " << told.min_margin;
       EXPECT_NEAR(told.min_margin, tale.at("min_margin").get<double>(), 1e-3);
     }
   }
 }
 
-TEST_F(Tales, AWindowGivesTheTokensOfTheBandedOracle) {
-  for (const auto& run : reference_.at("windows")) {
-    const std::vector<int64_t> prompt = run.at("prompt"), ids = run.at("ids");
-    const std::vector<int64_t> want(ids.begin() + static_cast<int64_t>(prompt.size()), ids.end());
+TEST_F(Tales, Case07AWindowGivesTheTokensOfTheBandedOracle) {
+  const auto& tale = reference_.at("prompts").at(0);
+  ASSERT_EQ(tale.at("windows").size(), 2U);
+  for (const auto& run : tale.at("windows")) {
+    const std::vector<int64_t> want = run.at("new_ids");
     for (const Chapter& chapter : chapters()) {
       if (!chapter.takes_window) continue;
-      EXPECT_EQ(to_ids(tell(chapter, prompt, static_cast<int64_t>(want.size()), run.at("window")).new_ids), want);
+      EXPECT_EQ(to_ids(tell(chapter, tale.at("prompt"), 200, run.at("window")).new_ids), want) << run.at("window");
     }
   }
 }

@@ -10,12 +10,12 @@ namespace kvbook {
 NaiveGpt2::NaiveGpt2(const Checkpoint& checkpoint) : config_(checkpoint.config), weights_(checkpoint.weights) {}
 
 // ANCHOR: forward
-torch::Tensor NaiveGpt2::forward(const torch::Tensor& ids) const {
+torch::Tensor NaiveGpt2::hidden(const torch::Tensor& ids) const {
   const int64_t T = ids.size(1);
-  return forward(ids, torch::ones({T, T}, torch::kBool).tril());  // causal: key j is visible to query i if j <= i
+  return hidden(ids, torch::ones({T, T}, torch::kBool).tril());  // causal: key j is visible to query i if j <= i
 }
 
-torch::Tensor NaiveGpt2::forward(const torch::Tensor& ids, const torch::Tensor& visible) const {
+torch::Tensor NaiveGpt2::hidden(const torch::Tensor& ids, const torch::Tensor& visible) const {
   const at::NoGradGuard no_grad;
   const int64_t T = ids.size(1);
   TORCH_CHECK_INDEX(T <= config_.context, T, " tokens do not fit the model's context of ", config_.context);
@@ -23,7 +23,12 @@ torch::Tensor NaiveGpt2::forward(const torch::Tensor& ids, const torch::Tensor& 
   // A token's vector is what it is plus where it stands.
   torch::Tensor x = at::embedding(weight("wte.weight"), ids) + weight("wpe.weight").narrow(0, 0, T);
   for (int64_t layer = 0; layer < config_.layers; ++layer) x = block(x, layer, visible);
-  return at::matmul(layer_norm(x, "ln_f"), weight("wte.weight").t());
+  return layer_norm(x, "ln_f");
+}
+
+torch::Tensor NaiveGpt2::logits(const torch::Tensor& hidden) const {
+  const at::NoGradGuard no_grad;
+  return at::matmul(hidden, weight("wte.weight").t());  // the table that embeds the words also scores them
 }
 // ANCHOR_END: forward
 
@@ -77,8 +82,8 @@ Generation generate_naively(const NaiveGpt2& model, const torch::Tensor& ids, co
 
   torch::Tensor sequence = ids;
   while (true) {
-    const torch::Tensor logits = model.forward(sequence);  // every token, again
-    const torch::Tensor next = decoder.choose(logits.select(1, -1));
+    const torch::Tensor hidden = model.hidden(sequence);  // every token, again
+    const torch::Tensor next = decoder.choose(model.logits(hidden.select(1, -1)));
     if (decoder.finished()) return decoder.result();
     sequence = torch::cat({sequence, next}, 1);
   }

@@ -16,12 +16,15 @@ class NaiveGpt2 {
  public:
   explicit NaiveGpt2(const Checkpoint& checkpoint);
 
-  /// The whole sequence, from its first token: ids int64 [B, T] -> logits [B, T, V].
+  /// The whole sequence, from its first token: ids int64 [B, T] -> hidden states [B, T, E].
   /// @throws c10::IndexError if T > context or an id is not in the vocabulary.
-  torch::Tensor forward(const torch::Tensor& ids) const;
+  torch::Tensor hidden(const torch::Tensor& ids) const;
 
   /// The same with another mask, bool [T, T]: query i (row) sees key j (column) where it is true.
-  torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& visible) const;
+  torch::Tensor hidden(const torch::Tensor& ids, const torch::Tensor& visible) const;
+
+  /// The score of every word as the next one: [..., E] -> [..., V].
+  torch::Tensor logits(const torch::Tensor& hidden) const;
 
   const Gpt2Config& config() const { return config_; }
 

@@ -12,7 +12,8 @@ torch::Tensor banded_mask(int64_t T, int64_t window) {
 }
 
 torch::Tensor full_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t window) {
-  return NaiveGpt2(checkpoint).forward(ids, banded_mask(ids.size(1), window));
+  const NaiveGpt2 naive(checkpoint);
+  return naive.logits(naive.hidden(ids, banded_mask(ids.size(1), window)));
 }
 
 torch::Tensor greedy_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t window,

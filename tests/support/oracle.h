@@ -3,7 +3,7 @@
 #pragma once
 
 #include "chapters/01_naive/naive_gpt2.h"
-#include "common/chapter.h"
+#include "common/generate.h"
 
 namespace kvbook {
 

@@ -97,11 +97,11 @@ def beside_linear(workload=0):
 def recall():
     """What the small model recalls at which window, from data/tales/evaluation.json."""
     evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())
-    facts = evaluation["facts"]
+    facts = list(evaluation["facts"])
     lines = ["| window | " + " | ".join(facts) + " | loss on other tokens |", "|---|" + "--:|" * (len(facts) + 1)]
-    for row in evaluation["recall"]:
-        window = row["window"] or "all"
-        lines.append(
-            f"| {window} | " + " | ".join(f"{row['right'][fact]:.0f} %" for fact in facts) + f" | {row['loss']:.3f} |"
-        )
-    return "\n".join(lines)
+    for row in evaluation["table"]:
+        shares = " | ".join(f"{row['recall_percent'][fact]:.0f} %" for fact in facts)
+        lines.append(f"| {row['window'] or 'all'} | {shares} | {row['loss_other_tokens']:.3f} |")
+    guess = evaluation["most_frequent_guess"]
+    shares = " | ".join(f"{guess[fact]['percent']:.0f} %" for fact in facts)
+    return "\n".join([*lines, f"| always guessing the most frequent word | {shares} | |"])
