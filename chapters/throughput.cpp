@@ -24,7 +24,9 @@ std::optional<ThroughputOptions> parse_throughput(int argc, char** argv) {
   CLI::App app("The throughput table of all chapters, 4 + 200 and 968 + 32 tokens", "throughput");
   app.add_option("--model", options.model, "gpt2-random or gpt2")->capture_default_str();
   app.add_option("--dtype", options.dtype, "float32, float64 or bfloat16")->capture_default_str();
-  app.add_option("--threads", options.threads, "threads of the matrix products")->capture_default_str();
+  app.add_option("--threads", options.threads, "threads of the matrix products")
+      ->capture_default_str()
+      ->check(whole_number_fault);
   app.add_flag("--quick", options.quick, "one repetition, no spread");
   app.add_option("--json", options.json, "write raw samples to this file");
   try {

@@ -59,8 +59,12 @@ std::optional<TourOptions> parse_tour(int argc, char** argv) {
   int64_t threads = usable_cores();
   CLI::App app("One story told by every chapter, then the throughput table on the 124M shape", "tour");
   app.add_flag("--quick", tour.quick, "one repetition a chapter, no spread");
-  app.add_option("--new-tokens", tour.new_tokens, "how many to generate, in story and table")->capture_default_str();
-  app.add_option("--threads", threads, "threads of the matrix products")->capture_default_str();
+  app.add_option("--new-tokens", tour.new_tokens, "how many to generate, in story and table")
+      ->capture_default_str()
+      ->check(whole_number_fault);
+  app.add_option("--threads", threads, "threads of the matrix products")
+      ->capture_default_str()
+      ->check(whole_number_fault);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

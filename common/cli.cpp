@@ -42,8 +42,8 @@ std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
   std::vector<Input> turns;
   size_t texts = 0, ids = 0;
   for (const CLI::Option* option : app.parse_order()) {
-    if (option->get_name() == "--turn") turns.emplace_back(raw.turns.at(texts++));
-    if (option->get_name() == "--turn-ids") turns.emplace_back(parse_ids(raw.turn_ids.at(ids++), "--turn-ids"));
+    if (option->check_lname("turn")) turns.emplace_back(raw.turns.at(texts++));
+    if (option->check_lname("turn-ids")) turns.emplace_back(parse_ids(raw.turn_ids.at(ids++), "--turn-ids"));
   }
   return turns;
 }
@@ -63,6 +63,13 @@ std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag)
     if (next == end) return ids;
     at = next + 1;
   }
+}
+
+std::string whole_number_fault(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return fmt::format("'{}' is not a whole number of at most 19 digits", text);
 }
 
 torch::ScalarType parse_dtype(const std::string& name) {
@@ -112,15 +119,21 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
       ->capture_default_str();
   CLI::Option* prompt = app.add_option("--prompt", raw.prompt, "text to go on from (default: a tale's opening)");
   CLI::Option* prompt_ids = app.add_option("--prompt-ids", raw.prompt_ids, "the prompt as ids: 1,2,3");
-  app.add_option("--new-tokens", options.new_tokens, "how many to generate")->capture_default_str();
+  app.add_option("--new-tokens", options.new_tokens, "how many to generate")
+      ->capture_default_str()
+      ->check(whole_number_fault);
   where(app.add_option("--chunk", options.chunk, "prefill at most this many tokens a forward (default: the prompt)"),
-        chapter.takes_chunk);
+        chapter.takes_chunk)
+      ->check(whole_number_fault);
   where(app.add_option("--window", options.window, "tokens that a query sees, itself included (default: the context)"),
-        chapter.takes_window);
+        chapter.takes_window)
+      ->check(whole_number_fault);
   where(app.add_option("--capacity", options.capacity, "tokens that the cache has room for (default: the context)"),
-        chapter.takes_capacity);
+        chapter.takes_capacity)
+      ->check(whole_number_fault);
   app.add_option("--dtype", raw.dtype, "float32, float64 or bfloat16")->capture_default_str();
-  app.add_option("--threads", raw.threads, "threads of the matrix products (default: usable cores)");
+  app.add_option("--threads", raw.threads, "threads of the matrix products (default: usable cores)")
+      ->check(whole_number_fault);
   where(app.add_option("--turn", raw.turns, "more text after an answer, on the same cache; repeatable"),
         chapter.takes_turns)
       ->allow_extra_args(false);
@@ -141,7 +154,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
 
   for (const auto& [option, has_meaning] : meaning) {
     if (option->count() > 0 && !has_meaning) {
-      throw UsageError(fmt::format("{} has no meaning for {}: leave it out", option->get_name(), chapter.name));
+      throw UsageError(fmt::format("--{} has no meaning for {}: leave it out", option->get_lnames().front(), chapter.name));
     }
   }
   if (prompt->count() > 0 && prompt_ids->count() > 0) {

@@ -37,6 +37,10 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
 /// "1,2,3" as ids. @throws UsageError unless it is whole numbers separated by single commas.
 std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag);
 
+/// Empty for a whole number that fits int64, else what is wrong with it: a check for CLI11, which takes 1e30 for the
+/// largest number there is.
+std::string whole_number_fault(const std::string& text);
+
 /// "float32", "float64" or "bfloat16". @throws UsageError for another name.
 torch::ScalarType parse_dtype(const std::string& name);
 std::string dtype_name(torch::ScalarType dtype);

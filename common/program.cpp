@@ -113,7 +113,7 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
   return sizes;
 }
 
-void check_room(const NamedModel& model, const ProgramOptions& options,
+void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                 const std::vector<std::vector<int64_t>>& inputs) {
   // An answer has new_tokens, or at least 1 where an end-of-text token may cut it short.
   const int64_t sure_of_answer = options.stop_at_eos ? 1 : options.new_tokens;
@@ -127,6 +127,11 @@ void check_room(const NamedModel& model, const ProgramOptions& options,
                                    turn == 0 ? "has" : "comes to", tokens, model.name, context));
     }
     if (turn + 1 < inputs.size()) tokens += sure_of_answer;
+  }
+  const int64_t prompt = static_cast<int64_t>(inputs.front().size());
+  const int64_t chunk = options.chunk.value_or(prompt);
+  if (!chapter.no_chunk_on_history.empty() && chunk > 1 && prompt > chunk + 1) {  // a second chunk of 2 or more
+    throw UsageError(fmt::format("--chunk {} of {} tokens: {}", chunk, prompt, chapter.no_chunk_on_history));
   }
   const int64_t most = tokens + options.new_tokens - 1 +
                        static_cast<int64_t>(inputs.size() - 1) * (options.new_tokens - sure_of_answer);
@@ -191,7 +196,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
       return open_model(options.model, options.dtype);
     }();
     const auto inputs = encode_inputs(model, options);
-    check_room(model, options, inputs);
+    check_room(chapter, model, options, inputs);
     warm_up(chapter, model, options, inputs.front());
 
     if (options.json == "-") {

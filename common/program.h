@@ -23,8 +23,9 @@ struct Conversation {
 /// `positions` tokens.
 CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shape);
 
-/// @throws UsageError for what can be known beforehand: an input that passes the context, a capacity too small.
-void check_room(const NamedModel& model, const ProgramOptions& options,
+/// @throws UsageError for what can be known beforehand: an input that passes the context, a capacity too small, chunks
+/// that this chapter's cache does not take.
+void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                 const std::vector<std::vector<int64_t>>& inputs);
 
 /// Follows a conversation while it goes on. Either may be empty.

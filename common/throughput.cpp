@@ -169,12 +169,16 @@ int64_t weight_bytes_per_token(const Checkpoint& checkpoint) {
 
 std::optional<bool> has_same_tokens(const WorkloadResult& result, const Samples& row) {
   const int64_t positions = static_cast<int64_t>(result.workload.prompt.size()) + result.workload.new_tokens - 1;
-  if (row.entry.window.value_or(positions) < positions) return std::nullopt;
-  // Chapter 1 may have fewer tokens: compare with it as far as it goes, and with the first cached row in full.
-  for (size_t i = 0; i < std::min<size_t>(2, result.rows.size()); ++i) {
-    const std::vector<int64_t>& want = result.rows[i].new_ids;
-    const size_t both = std::min(want.size(), row.new_ids.size());
-    if (!std::equal(want.begin(), want.begin() + static_cast<int64_t>(both), row.new_ids.begin())) return false;
+  const auto sees_all = [&](const Samples& r) { return r.entry.window.value_or(positions) >= positions; };
+  if (!sees_all(row)) return std::nullopt;
+  // Every other row that sees all, as far as both go: chapter 1 may have fewer tokens.
+  for (const Samples& other : result.rows) {
+    const size_t both = std::min(other.new_ids.size(), row.new_ids.size());
+    const auto end = other.new_ids.begin() + static_cast<int64_t>(both);
+    if (&other == &row) break;  // rows above only: the first that differs is the one at fault
+    if (sees_all(other) && !std::equal(other.new_ids.begin(), end, row.new_ids.begin())) {
+      return false;
+    }
   }
   return true;
 }

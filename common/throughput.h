@@ -77,7 +77,7 @@ ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint
 /// Bytes of weights that one decode step reads: all parameters but the position table.
 int64_t weight_bytes_per_token(const Checkpoint& checkpoint);
 
-/// Does this row have the tokens that it must have: those of the first row, as far as both go? Undefined where the
+/// Does this row have the tokens that it must have: those of the rows above it, as far as both go? Undefined where the
 /// window hides some, so that other tokens are right.
 std::optional<bool> has_same_tokens(const WorkloadResult& result, const Samples& row);
 

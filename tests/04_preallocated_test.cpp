@@ -17,17 +17,17 @@ using Numbers = std::vector<int64_t>;
 
 TEST(PreallocatedCache, WritesInPlaceAndReturnsViews) {
   PreallocatedCache cache(kSmallShape, 6);
-  const KeyValues first = forward_numbered(cache, 2);
-  const KeyValues second = forward_numbered(cache, 3);
+  const Given first = forward_numbered(cache, 2);
+  const Given second = forward_numbered(cache, 3);
   EXPECT_EQ(numbers_of(second.keys), (Numbers{0, 1, 2, 3, 4}));
-  EXPECT_EQ(second.keys.data_ptr(), first.keys.data_ptr());  // nothing was copied to a new place
-  EXPECT_EQ(second.values.data_ptr(), first.values.data_ptr());
-  EXPECT_EQ(forward_numbered(cache, 1).keys.data_ptr(), first.keys.data_ptr());
+  EXPECT_EQ(second.keys_address, first.keys_address);  // nothing was copied to a new place
+  EXPECT_EQ(second.values_address, first.values_address);
+  EXPECT_EQ(forward_numbered(cache, 1).keys_address, first.keys_address);
 }
 
 TEST(PreallocatedCache, RefusesATokenTooManyBeforeAnythingIsWritten) {
   PreallocatedCache cache(kSmallShape, 4);
-  const KeyValues before = forward_numbered(cache, 3);
+  forward_numbered(cache, 3);
   try {
     cache.begin({torch::zeros({1, 2}, torch::kInt64)});
     ADD_FAILURE() << "5 tokens were taken by 4 slots";
@@ -35,7 +35,6 @@ TEST(PreallocatedCache, RefusesATokenTooManyBeforeAnythingIsWritten) {
     EXPECT_NE(std::string(error.what_without_backtrace()).find("3 of 4"), std::string::npos);
   }
   EXPECT_EQ(cache.length(), 3);
-  EXPECT_EQ(numbers_of(before.keys), (Numbers{0, 1, 2}));
   EXPECT_EQ(numbers_of(forward_numbered(cache, 1).keys), (Numbers{0, 1, 2, 3}));
 }
 

@@ -60,10 +60,10 @@ TEST(SlidingWindowCache, Case07AChunkLongerThanTheWindowAttendsBeforeItEvicts) {
 
 TEST(SlidingWindowCache, WritesInPlaceWhereThereIsRoom) {
   SlidingWindowCache cache(kSmallShape, 4);
-  const void* first = forward_numbered(cache, 2).keys.data_ptr();
-  EXPECT_EQ(forward_numbered(cache, 1).keys.data_ptr(), first);
-  EXPECT_EQ(forward_numbered(cache, 1).keys.data_ptr(), first);
-  EXPECT_EQ(forward_numbered(cache, 1).keys.data_ptr(), first);  // shifted, in the same buffer
+  const void* first = forward_numbered(cache, 2).keys_address;
+  EXPECT_EQ(forward_numbered(cache, 1).keys_address, first);
+  EXPECT_EQ(forward_numbered(cache, 1).keys_address, first);
+  EXPECT_EQ(forward_numbered(cache, 1).keys_address, first);  // shifted, in the same buffer
 }
 
 TEST(SlidingWindowCache, HoldsBytesByTheFormulaForItsWindowAndNeverMore) {

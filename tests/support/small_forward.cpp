@@ -7,14 +7,15 @@ torch::Tensor numbered_keys(int64_t first, int64_t T, int64_t B, torch::ScalarTy
   return numbers.view({1, 1, T, 1}).expand({B, kSmallShape.kv_heads, T, kSmallShape.head_size}).contiguous();
 }
 
-KeyValues forward_numbered(KVCache& cache, int64_t T, int64_t B, torch::ScalarType dtype) {
+Given forward_numbered(KVCache& cache, int64_t T, int64_t B, torch::ScalarType dtype) {
   const int64_t first = cache.length();
   cache.begin({torch::zeros({B, T}, torch::kInt64)});
   const torch::Tensor keys = numbered_keys(first, T, B, dtype);
-  KeyValues layer_0;
+  Given layer_0;
   for (int64_t layer = 0; layer < kSmallShape.layers; ++layer) {
     const KeyValues kv = cache.update(layer, keys, -keys);
-    if (layer == 0) layer_0 = kv;
+    if (layer > 0) continue;
+    layer_0 = {{kv.keys.clone(), kv.values.clone(), kv.visible}, kv.keys.data_ptr(), kv.values.data_ptr()};
   }
   cache.commit();
   return layer_0;

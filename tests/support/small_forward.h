@@ -11,8 +11,14 @@ inline constexpr ModelShape kSmallShape = {
 /// [B, 2, T, 4], where every number of token t is first + t.
 torch::Tensor numbered_keys(int64_t first, int64_t T, int64_t B = 1, torch::ScalarType dtype = torch::kFloat32);
 
-/// One forward of T numbered tokens (values are the keys negated), and what layer 0 was given.
-KeyValues forward_numbered(KVCache& cache, int64_t T, int64_t B = 1, torch::ScalarType dtype = torch::kFloat32);
+/// What layer 0's attention was given: copies, since the views end with commit, and where they lay.
+struct Given : KeyValues {
+  const void* keys_address;
+  const void* values_address;
+};
+
+/// One forward of T numbered tokens; values are the keys negated.
+Given forward_numbered(KVCache& cache, int64_t T, int64_t B = 1, torch::ScalarType dtype = torch::kFloat32);
 
 /// The numbers of the keys that come back, for row 0: one a slot.
 std::vector<int64_t> numbers_of(const torch::Tensor& keys);
