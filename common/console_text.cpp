@@ -7,6 +7,8 @@
 namespace kvbook {
 namespace {
 
+constexpr size_t kLineWidth = 100;
+
 bool ends_text(const Tokenizer& tokenizer, int64_t id) { return tokenizer.end_of_text() == id; }
 
 }  // namespace
@@ -28,21 +30,32 @@ ConsoleText::ConsoleText(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {
   if (tokenizer_ != nullptr) decoder_ = std::make_unique<StreamingDecoder>(*tokenizer_);
 }
 
+void ConsoleText::print(const std::string& text) {
+  if (text.empty()) return;
+  const bool wraps = text.front() == ' ' && column_ + text.size() > kLineWidth;
+  const std::string shown = wraps ? "\n" + text.substr(1) : text;
+  fmt::print("{}", shown);
+  const size_t line_end = shown.rfind('\n');
+  column_ = line_end == std::string::npos ? column_ + shown.size() : shown.size() - line_end - 1;
+}
+
 void ConsoleText::add(int64_t id) {
   if (tokenizer_ == nullptr) {
-    fmt::print("{}{}", first_ ? "" : ", ", id);
+    if (!first_) print(",");
+    print(fmt::format("{}{}", first_ ? "" : " ", id));
   } else if (ends_text(*tokenizer_, id) || !tokenizer_->knows(id)) {
-    fmt::print("{}{}", decoder_->finish(), readable(tokenizer_, {id}));
+    print(decoder_->finish());
+    print(readable(tokenizer_, {id}));
   } else {
-    fmt::print("{}", decoder_->add(id));
+    print(decoder_->add(id));
   }
   first_ = false;
   std::fflush(stdout);
 }
 
 void ConsoleText::finish() {
-  if (decoder_) fmt::print("{}", decoder_->finish());
-  fmt::print("\n");
+  if (decoder_) print(decoder_->finish());
+  print("\n");
 }
 
 }  // namespace kvbook

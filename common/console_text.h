@@ -11,7 +11,8 @@ namespace kvbook {
 /// What ids read as: text, or ids separated by commas without a tokenizer. End-of-text is a line end.
 std::string readable(const Tokenizer* tokenizer, const std::vector<int64_t>& ids);
 
-/// Prints to standard output, token by token, at once. The tokenizer may be null and must outlive this object.
+/// Prints to standard output, token by token, at once; a token that begins with a space and would pass column 100 begins
+/// a line instead. The tokenizer may be null and must outlive this object.
 class ConsoleText {
  public:
   explicit ConsoleText(const Tokenizer* tokenizer);
@@ -19,9 +20,12 @@ class ConsoleText {
   void finish();  ///< prints what is held back of an incomplete character, and a line end
 
  private:
+  void print(const std::string& text);
+
   const Tokenizer* tokenizer_;
   std::unique_ptr<StreamingDecoder> decoder_;
   bool first_ = true;
+  size_t column_ = 0;
 };
 
 }  // namespace kvbook

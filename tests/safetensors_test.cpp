@@ -322,6 +322,12 @@ TEST_F(SafetensorsTest, AFileThatShrankMeanwhileIsNotLoaded) {
   EXPECT_THROW(file.load("a"), c10::ValueError);
 }
 
+TEST_F(SafetensorsTest, AFileThatGrewMeanwhileIsNotLoaded) {
+  const auto file = open(one("F32", "[1]", "[0,4]"));
+  std::filesystem::resize_file(path(), std::filesystem::file_size(path()) + 1);
+  EXPECT_THROW(file.load("a"), c10::ValueError);
+}
+
 TEST_F(SafetensorsTest, AFileThatWentMeanwhileIsNotLoaded) {
   const auto file = open(one("F32", "[1]", "[0,4]"));
   std::filesystem::remove(path());

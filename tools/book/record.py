@@ -1,0 +1,30 @@
+"""Runs the programs whose output the book shows and keeps it: data/results/runs/NAME.txt, first line the command.
+
+usage: python3 tools/book/record.py        (after `make run`; on a quiet machine, since rates are shown too)
+"""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RUNS = {
+    "01_naive": "build/bin/01_naive",
+    "02_cat_cache": "build/bin/02_cat_cache",
+    "03_masked_offsets": 'build/bin/03_masked_offsets --new-tokens 60 --chunk 16 --turn " Then a duck came."',
+    "04_preallocated": "build/bin/04_preallocated --new-tokens 100 --capacity 256",
+    "05_sliding_window": "build/bin/05_sliding_window",
+    "tour": "build/bin/tour --quick",
+}
+
+
+def record(name, command):
+    run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [f"$ {command}", *run.stdout.splitlines()]
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    (ROOT / "data" / "results" / "runs" / f"{name}.txt").write_text(text)
+
+
+if __name__ == "__main__":
+    (ROOT / "data" / "results" / "runs").mkdir(parents=True, exist_ok=True)
+    for name, command in RUNS.items():
+        record(name, command)
