@@ -29,14 +29,7 @@ std::optional<ThroughputOptions> parse_throughput(int argc, char** argv) {
       ->check(whole_number_fault);
   app.add_flag("--quick", options.quick, "one repetition, no spread");
   app.add_option("--json", options.json, "write raw samples to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + " (--help lists the flags)");
-  }
+  if (!parse_or_help(app, argc, argv)) return std::nullopt;
   if (options.model != "gpt2-random" && options.model != "gpt2") {
     throw UsageError(fmt::format("--model is gpt2-random or gpt2 here, not '{}'", options.model));
   }
@@ -59,9 +52,9 @@ int main(int argc, char** argv) {
       return open_model(options->model, parse_dtype(options->dtype));
     }();
     const ThroughputPlan plan{.entries = table_entries(chapters()),
-                              .workloads = {reference_workload(200), long_workload(model.checkpoint.config.vocabulary)},
-                              .repetitions = options->quick ? 1 : 5,
-                              .quick = options->quick};
-    return print_throughput(plan, model.checkpoint, model.name, static_cast<int>(options->threads), options->json);
+                              .workloads = {reference_workload(kHelloIAm, 200, model.checkpoint.config),
+                                            long_workload(model.checkpoint.config)},
+                              .repetitions = options->quick ? 1 : 5};
+    return print_throughput(plan, model, static_cast<int>(options->threads), options->json);
   });
 }

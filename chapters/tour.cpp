@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include "chapters/chapters.h"
-#include "common/console_text.h"
 #include "common/program.h"
 #include "common/progress.h"
 #include "common/throughput_table.h"
@@ -28,14 +27,7 @@ int tell_one_story(const TourOptions& tour) {
   const std::vector<std::vector<int64_t>> inputs = {default_prompt(model)};
 
   fmt::print("One story, {} chapters: model tales, {} new tokens\n\n", chapters().size(), tour.new_tokens);
-  ConsoleText console(model.tokenizer.get());
-  Listener listener;
-  listener.on_input = [&](const std::vector<int64_t>& ids) {
-    for (const int64_t id : ids) console.add(id);
-  };
-  listener.on_token = [&](int64_t id) { console.add(id); };
-  const Conversation first = converse(chapters().front(), model, options, inputs, listener);
-  console.finish();
+  const Conversation first = tell(chapters().front(), model, options, inputs);
   const double naive = first.last().timings.tokens_per_s();
   fmt::print("\n{:<20} {}: {:.0f} tok/s\n", chapters().front().name, chapters().front().change, naive);
 
@@ -65,14 +57,7 @@ std::optional<TourOptions> parse_tour(int argc, char** argv) {
   app.add_option("--threads", threads, "threads of the matrix products")
       ->capture_default_str()
       ->check(whole_number_fault);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(std::string(error.what()) + " (--help lists the flags)");
-  }
+  if (!parse_or_help(app, argc, argv)) return std::nullopt;
   if (tour.new_tokens < 1) throw UsageError(fmt::format("--new-tokens must be at least 1, not {}", tour.new_tokens));
   check_threads(threads);
   tour.threads = static_cast<int>(threads);
@@ -90,15 +75,14 @@ int main(int argc, char** argv) {
     at::set_num_threads(tour->threads);
     const int story = tell_one_story(*tour);
 
-    ThroughputPlan plan{.entries = table_entries(chapters()),
-                        .workloads = {reference_workload(tour->new_tokens)},
-                        .repetitions = tour->quick ? 1 : 5,
-                        .quick = tour->quick};
     const NamedModel model = [] {
       const Progress progress("making the weights of gpt2-random", 0);
       return open_model("gpt2-random", torch::kFloat32);
     }();
-    const int table = print_throughput(plan, model.checkpoint, model.name, tour->threads, "");
+    const ThroughputPlan plan{.entries = table_entries(chapters()),
+                              .workloads = {reference_workload(kHelloIAm, tour->new_tokens, model.checkpoint.config)},
+                              .repetitions = tour->quick ? 1 : 5};
+    const int table = print_throughput(plan, model, tour->threads, "");
     return std::max(story, table);
   });
 }

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -16,6 +19,7 @@ namespace kvbook {
 namespace {
 
 constexpr int kMostThreads = 1024;
+constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt or capacity";
 
 std::string one_line(std::string text) {
   const size_t last = text.find_last_not_of(" \n\r");
@@ -49,6 +53,18 @@ std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
 }
 
 }  // namespace
+
+bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return false;
+  } catch (const CLI::ParseError& error) {  // what() may end in a newline
+    throw UsageError(one_line(error.what()) + " (--help lists the flags)");
+  }
+  return true;
+}
 
 std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag) {
   std::vector<int64_t> ids;
@@ -89,11 +105,15 @@ std::string dtype_name(torch::ScalarType dtype) {
 }
 
 int usable_cores() {
+  int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 #ifdef __linux__
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+  cpu_set_t affinity;
+  if (sched_getaffinity(0, sizeof(affinity), &affinity) == 0) cores = CPU_COUNT(&affinity);
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");  // "200000 100000": two cores' time; "max 100000": no quota
+  double quota = 0, period = 0;
+  if (quota_file >> quota >> period && period > 0) cores = std::clamp(static_cast<int>(quota / period), 1, cores);
 #endif
-  return std::max(1U, std::thread::hardware_concurrency());
+  return cores;
 }
 
 void check_threads(int64_t threads) {
@@ -143,14 +163,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   CLI::Option* json = app.add_option("--json", raw.json, "write the result as JSON; -: to standard output");
   CLI::Option* logits = app.add_flag("--logits", options.logits, "add the logits that chose the last id to the JSON");
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(one_line(error.what()) + " (--help lists the flags)");
-  }
+  if (!parse_or_help(app, argc, argv)) return std::nullopt;
 
   for (const auto& [option, has_meaning] : meaning) {
     if (option->count() > 0 && !has_meaning) {
@@ -177,14 +190,29 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   return options;
 }
 
+namespace {
+
+/// LibTorch's allocator speaks of its source lines; a reader needs to know what to change.
+std::string fault_of(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  for (const char* piece : {"can't allocate memory", "not enough memory", "Storage size calculation overflowed"}) {
+    if (text.find(piece) != std::string::npos) return kNotEnoughMemory;
+  }
+  return text;
+}
+
+}  // namespace
+
 int exit_status_of(const std::string& program_name, const std::function<int()>& program) {
   std::string fault;
   try {
-    return program();
+    const int status = program();
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    fault = fmt::format("cannot write standard output: {}", std::strerror(errno));
   } catch (const c10::Error& error) {
-    fault = error.what_without_backtrace();
+    fault = fault_of(error);
   } catch (const std::bad_alloc&) {
-    fault = "not enough memory: ask for a smaller model, prompt or capacity";
+    fault = kNotEnoughMemory;
   } catch (const std::exception& error) {
     fault = error.what();
   }

@@ -11,6 +11,10 @@
 #include "common/chapter.h"
 #include "common/usage_error.h"
 
+namespace CLI {
+class App;
+}
+
 namespace kvbook {
 
 /// Text to be encoded, or ids as they are.
@@ -34,6 +38,9 @@ struct ProgramOptions {
 /// exclude each other.
 std::optional<ProgramOptions> parse_command_line(int argc, const char* const* argv, const Chapter& chapter);
 
+/// Parses with CLI11 and prints help if asked for, which returns false. @throws UsageError, one line.
+bool parse_or_help(CLI::App& app, int argc, const char* const* argv);
+
 /// "1,2,3" as ids. @throws UsageError unless it is whole numbers separated by single commas.
 std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag);
 
@@ -45,13 +52,14 @@ std::string whole_number_fault(const std::string& text);
 torch::ScalarType parse_dtype(const std::string& name);
 std::string dtype_name(torch::ScalarType dtype);
 
-/// Cores this process may run on.
+/// Cores this process may run on: by affinity, and by the quota of its container.
 int usable_cores();
 
 /// @throws UsageError unless 1 <= threads <= 1024; more than that many cannot be created everywhere.
 void check_threads(int64_t threads);
 
-/// Runs `program` and turns what it throws into the contract's exit status: one line on standard error and 2.
+/// Runs `program` and turns what it throws, or a standard output that cannot be written, into the contract's exit status:
+/// one line on standard error and 2.
 int exit_status_of(const std::string& program_name, const std::function<int()>& program);
 
 }  // namespace kvbook

@@ -14,6 +14,20 @@ const char* to_string(FinishReason reason) {
   TORCH_INTERNAL_ASSERT(false, "unknown finish reason");
 }
 
+void check_ids(const torch::Tensor& ids, int64_t vocabulary) {
+  TORCH_CHECK_VALUE(ids.defined() && ids.dim() == 2 && ids.scalar_type() == torch::kInt64, "ids must be int64 [B, T]");
+  TORCH_CHECK_VALUE(ids.numel() > 0, "the prompt is empty: give at least one token");
+  const torch::Tensor outside = ids.masked_select((ids < 0).logical_or(ids >= vocabulary));
+  TORCH_CHECK_VALUE(outside.numel() == 0, "id ", outside.numel() > 0 ? outside[0].item<int64_t>() : 0,
+                    " is not in the model's vocabulary of ", vocabulary, " (0 to ", vocabulary - 1, ")");
+}
+
+int64_t room_after(int64_t tokens, int64_t context) {
+  TORCH_CHECK_INDEX(tokens <= context, "the input has ", tokens, " tokens and the model's context is ", context,
+                    ": shorten it");
+  return context - tokens + 1;
+}
+
 // at::argmax returns the first of equal maxima; a test holds it to that.
 torch::Tensor greedy_choice(const torch::Tensor& logits) { return logits.argmax(-1); }
 

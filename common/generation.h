@@ -35,6 +35,13 @@ struct Generation {
 /// The index of the greatest logit of each row, the lowest one of equals: [B, V] -> int64 [B].
 torch::Tensor greedy_choice(const torch::Tensor& logits);
 
+/// The most new tokens for a sequence of `tokens` in all, prompt included: context - tokens + 1.
+/// @throws c10::IndexError if tokens > context.
+int64_t room_after(int64_t tokens, int64_t context);
+
+/// @throws c10::ValueError unless ids is int64 [B, T], not empty, and each in [0, vocabulary).
+void check_ids(const torch::Tensor& ids, int64_t vocabulary);
+
 /// One id a row at a time, from logits, until there is a reason to stop. The loops differ in how they make logits;
 /// this part is the same for all.
 class GreedyDecoder {
@@ -54,7 +61,7 @@ class GreedyDecoder {
   void note_margin(const torch::Tensor& logits);
   void decide_whether_finished();
 
-  const GenerateOptions& options_;
+  GenerateOptions options_;
   int64_t room_;
   bool finished_ = false;
   torch::Tensor stopped_;  // bool [B]: this row has produced the stop id

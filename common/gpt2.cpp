@@ -85,6 +85,7 @@ Gpt2Impl::Gpt2Impl(const Checkpoint& checkpoint)
 // ANCHOR: hidden
 torch::Tensor Gpt2Impl::hidden(const Step& step, KVCache& cache) {
   const at::NoGradGuard no_grad;
+  TORCH_CHECK_VALUE(step.ids.defined() && step.ids.dim() == 2, "ids must be int64 [B, T]");
   const int64_t P = cache.length(), T = step.ids.size(1);
   TORCH_CHECK_INDEX(P + T <= config_.context, "position ", P + T - 1, " is past the model's context of ",
                     config_.context, ": it has no embedding for it");

@@ -68,12 +68,14 @@ std::string blas_name() {
 }
 
 std::string commit() {
+  std::string folder;  // between single quotes in the shell, where only a quote needs care
+  for (const char c : std::string(kSourceFolder)) folder += c == '\'' ? std::string("'\\''") : std::string(1, c);
   const std::string found =
-      first_line_of(fmt::format("git -C '{}' describe --always --dirty --abbrev=12 2>/dev/null", kSourceFolder));
+      first_line_of(fmt::format("git -C '{}' describe --always --dirty --abbrev=12 2>/dev/null", folder));
   return found.empty() ? "unknown" : found;
 }
 
-/// Sums [begin, end) in several independent lanes, so that the compiler can use vector registers.
+/// Sums [begin, end) in several independent lanes, which compilers that vectorise at this -O keep in vector registers.
 uint64_t sum_of(const uint64_t* begin, const uint64_t* end) {
   constexpr int kLanes = 16;
   uint64_t lanes[kLanes] = {};
@@ -101,8 +103,8 @@ Machine describe_machine() {
 double measure_read_bandwidth(int threads) {
   constexpr int kPasses = 6;
   const int64_t bytes = std::clamp<int64_t>(2 * last_level_cache(), 256 * kMiB, 1024 * kMiB);
-  const torch::Tensor buffer = torch::ones({bytes / 8}, torch::kInt64);
-  const auto* data = reinterpret_cast<const uint64_t*>(buffer.data_ptr<int64_t>());
+  const torch::Tensor floats = torch::ones({bytes / 4}, torch::kFloat32);  // ordinary numbers: no slow denormals
+  const auto* data = reinterpret_cast<const uint64_t*>(floats.data_ptr<float>());
 
   const auto own_sum = [&] {
     std::vector<std::thread> readers;
@@ -114,7 +116,6 @@ double measure_read_bandwidth(int threads) {
     for (std::thread& reader : readers) reader.join();
     TORCH_INTERNAL_ASSERT(sums[0] > 0);  // the sums are used, so the compiler cannot drop them
   };
-  const torch::Tensor floats = buffer.view(torch::kFloat32);
   const auto torch_sum = [&] { floats.sum(); };
 
   double best = 0;

@@ -54,6 +54,7 @@ NamedModel open_model(const std::string& name, torch::ScalarType dtype) {
 }
 
 std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, const std::string& flag) {
+  const bool is_text = std::holds_alternative<std::string>(input);
   std::vector<int64_t> ids;
   if (const auto* text = std::get_if<std::string>(&input)) {
     if (text->empty()) throw UsageError(fmt::format("{} is empty: give at least one token", flag));
@@ -67,7 +68,8 @@ std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, c
   }
   for (const int64_t id : ids) {
     if (id < 0 || id >= model.checkpoint.config.vocabulary) {
-      throw UsageError(fmt::format("{}: id {} is not in the vocabulary of '{}' (0 to {})", flag, id, model.name,
+      throw UsageError(fmt::format("{}{}: id {} is not in the vocabulary of '{}' (0 to {})", flag,
+                                   is_text ? "" : "-ids", id, model.name,
                                    model.checkpoint.config.vocabulary - 1));
     }
   }

@@ -29,7 +29,8 @@ NamedModel open_model(const std::string& name, torch::ScalarType dtype);
 /// The folder of the repository's own data, data/.
 std::filesystem::path data_folder();
 
-/// The input as ids. @throws UsageError if text is given without a tokenizer, or there is nothing in it.
+/// The input as ids. `flag` is --prompt or --turn, for messages. @throws UsageError if text is given without a tokenizer,
+/// there is nothing in it, or an id is outside the vocabulary.
 std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, const std::string& flag);
 
 /// A tale's opening; for gpt2-random the ids of "Hello, I am". @throws UsageError for a model without a tokenizer.

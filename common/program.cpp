@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/console_text.h"
+#include "common/identity.h"
 #include "common/ids.h"
 #include "common/output_file.h"
 #include "common/progress.h"
@@ -33,6 +34,15 @@ std::vector<std::vector<int64_t>> encode_inputs(const NamedModel& model, const P
   return inputs;
 }
 
+/// What every chapter takes: no chunks, all of the context.
+ProgramOptions plain_options(const ProgramOptions& options) {
+  ProgramOptions plain = options;
+  plain.chunk.reset();
+  plain.window.reset();
+  plain.capacity.reset();
+  return plain;
+}
+
 std::string rate(const std::optional<double>& tokens_per_s) {
   return tokens_per_s ? fmt::format("{:.0f} tok/s", *tokens_per_s) : "-";
 }
@@ -42,19 +52,6 @@ void print_header(const Chapter& chapter, const NamedModel& model, const Program
   fmt::print("{}: {}\nmodel {}: {} layers, {} heads, E {}, context {}, {} · {} threads\n\n", chapter.name,
              chapter.change, model.name, config.layers, config.heads, config.embedding, config.context,
              dtype_name(options.dtype), options.threads);
-}
-
-Conversation tell(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
-                  const std::vector<std::vector<int64_t>>& inputs) {
-  ConsoleText console(model.tokenizer.get());
-  Listener listener;
-  listener.on_input = [&](const std::vector<int64_t>& ids) {
-    for (const int64_t id : ids) console.add(id);
-  };
-  listener.on_token = [&](int64_t id) { console.add(id); };
-  Conversation said = converse(chapter, model, options, inputs, listener);
-  console.finish();
-  return said;
 }
 
 void print_figures(const Conversation& said) {
@@ -71,19 +68,20 @@ bool must_agree(const ProgramOptions& options, const Conversation& said) {
   int64_t positions = -1;  // the last token is never fed
   for (const auto& input : said.inputs) positions += static_cast<int64_t>(input.size());
   for (const auto& answer : said.answers) positions += answer.new_ids.size(1);
-  return options.dtype != torch::kBFloat16 && options.window.value_or(positions) >= positions;
+  return promises_same_tokens(options.dtype) && options.window.value_or(positions) >= positions;
 }
 
 /// The first forwards of a process start threads and fill tables: not what the figures are about.
 void warm_up(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
              const std::vector<int64_t>& prompt) {
   ProgramOptions brief = options;
-  brief.new_tokens = 2;
-  converse(chapter, model, brief, {{prompt.front()}});
+  brief.new_tokens = std::min<int64_t>(2, options.new_tokens);
+  converse(chapter, model, brief, {prompt});
 }
 
 /// Prints the comparison and both rates. Returns the exit status.
 int compare(const NamedModel& model, const ProgramOptions& options, const Conversation& said, const Chapter& other) {
+  warm_up(other, model, plain_options(options), said.inputs.front());
   const Conversation reference = converse_afresh(other, model, options, said);
   const bool same = same_tokens(said, reference);
   const bool must = must_agree(options, said);
@@ -91,7 +89,7 @@ int compare(const NamedModel& model, const ProgramOptions& options, const Conver
   fmt::print("same tokens as {}: {} · {:.0f} tok/s here, {:.0f} there: {:.2f} times\n", other.name, same ? "yes" : "no",
              here, there, here / there);
   if (!must) {
-    fmt::print("(not promised here: {})\n", options.dtype == torch::kBFloat16
+    fmt::print("(not promised here: {})\n", !promises_same_tokens(options.dtype)
                                                 ? "bfloat16 rounds differently in products of another size"
                                                 : "the window hides tokens that the other chapter sees");
   }
@@ -115,8 +113,9 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
 
 void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                 const std::vector<std::vector<int64_t>>& inputs) {
-  // An answer has new_tokens, or at least 1 where an end-of-text token may cut it short.
-  const int64_t sure_of_answer = options.stop_at_eos ? 1 : options.new_tokens;
+  // An answer has new_tokens, or at least 1 where an end-of-text token may cut it short. Bounded, so that sums fit.
+  const int64_t new_tokens = std::min<int64_t>(options.new_tokens, int64_t{1} << 40);
+  const int64_t sure_of_answer = options.stop_at_eos ? 1 : new_tokens;
   const int64_t context = model.checkpoint.config.context;
   int64_t tokens = 0;
   for (size_t turn = 0; turn < inputs.size(); ++turn) {
@@ -130,13 +129,30 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
   }
   const int64_t prompt = static_cast<int64_t>(inputs.front().size());
   const int64_t chunk = options.chunk.value_or(prompt);
-  if (!chapter.no_chunk_on_history.empty() && chunk > 1 && prompt > chunk + 1) {  // a second chunk of 2 or more
+  if (!chapter.no_chunk_on_history.empty() && chunk > 1 && prompt - 1 > chunk) {  // a second chunk of 2 or more
     throw UsageError(fmt::format("--chunk {} of {} tokens: {}", chunk, prompt, chapter.no_chunk_on_history));
   }
-  const int64_t most = tokens + options.new_tokens - 1 +
-                       static_cast<int64_t>(inputs.size() - 1) * (options.new_tokens - sure_of_answer);
+  const int64_t most = tokens + new_tokens - 1 + static_cast<int64_t>(inputs.size() - 1) * (new_tokens - sure_of_answer);
   if (options.capacity && most > *options.capacity) {
     throw UsageError(fmt::format("--capacity {} is too small: {} tokens may have to be held", *options.capacity, most));
+  }
+}
+
+Conversation tell(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                  const std::vector<std::vector<int64_t>>& inputs) {
+  ConsoleText console(model.tokenizer.get());
+  Listener listener;
+  listener.on_input = [&](const std::vector<int64_t>& ids) {
+    for (const int64_t id : ids) console.add(id);
+  };
+  listener.on_token = [&](int64_t id) { console.add(id); };
+  try {
+    Conversation said = converse(chapter, model, options, inputs, listener);
+    console.finish();
+    return said;
+  } catch (...) {
+    console.finish();  // the message gets a line of its own
+    throw;
   }
 }
 
@@ -154,10 +170,7 @@ Conversation converse(const Chapter& chapter, const NamedModel& model, const Pro
 
 Conversation converse_afresh(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                              const Conversation& said) {
-  ProgramOptions plain = options;  // every chapter takes these: no chunks, all of the context
-  plain.chunk.reset();
-  plain.window.reset();
-  plain.capacity.reset();
+  const ProgramOptions plain = plain_options(options);
   Progress progress(chapter.name, options.new_tokens * static_cast<int64_t>(said.inputs.size()));
   Listener listener;
   listener.on_token = [&](int64_t) { progress.advance(); };

@@ -19,8 +19,7 @@ struct Conversation {
   double min_margin() const;  ///< over all answers
 };
 
-/// The cache's sizes that the flags ask for. @throws UsageError if the capacity is known to be too small for
-/// `positions` tokens.
+/// The cache's sizes that the flags ask for.
 CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shape);
 
 /// @throws UsageError for what can be known beforehand: an input that passes the context, a capacity too small, chunks
@@ -33,6 +32,10 @@ struct Listener {
   std::function<void(const std::vector<int64_t>& ids)> on_input;  // before an input is fed
   std::function<void(int64_t id)> on_token;                       // as soon as a token is known
 };
+
+/// Prints inputs and answers to standard output as they come.
+Conversation tell(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                  const std::vector<std::vector<int64_t>>& inputs);
 
 /// Runs one chapter on the inputs, turn by turn on one session.
 Conversation converse(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,

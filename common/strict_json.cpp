@@ -1,7 +1,7 @@
 #include "common/strict_json.h"
 
-#include <fmt/format.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -55,13 +55,15 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
     watcher.on(event, value);
     return true;  // keep the value
   };
+  nlohmann::json parsed;
   try {
-    return nlohmann::json::parse(text, watch);
+    parsed = nlohmann::json::parse(text, watch);
   } catch (const nlohmann::json::parse_error& error) {
     TORCH_CHECK_VALUE(false, where, ": not valid JSON near byte ", error.byte);
   } catch (const nlohmann::json::out_of_range&) {
     TORCH_CHECK_VALUE(false, where, ": not valid JSON: a number is too large");
   }
+  return parsed;
 }
 
 std::string quoted_name(std::string_view name) {

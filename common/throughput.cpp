@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "common/cli.h"
 #include "common/generate.h"
+#include "common/identity.h"
 #include "common/ids.h"
 #include "common/measured_cache.h"
 #include "common/progress.h"
@@ -53,12 +53,14 @@ void add_samples(Samples& samples, const Run& run) {
   samples.ttft_ms.push_back(timings.ttft_ms());
   samples.tokens_per_s.push_back(timings.tokens_per_s());
   for (const double ms : timings.step_ms()) samples.step_ms.push_back(ms);
-  for (size_t i = 1; i < run.forwards.size(); ++i) {
-    samples.cache_step_ms.push_back(1e3 * run.forwards[i].seconds);
+  for (size_t i = 0; i < run.forwards.size(); ++i) {
+    if (i > 0) samples.cache_step_ms.push_back(1e3 * run.forwards[i].seconds);
     samples.peak_bytes = std::max(samples.peak_bytes, run.forwards[i].peak_bytes);
   }
   samples.kv_bytes = run.kv_bytes;
-  samples.new_ids = to_ids(run.generation.new_ids);
+  const std::vector<int64_t> ids = to_ids(run.generation.new_ids);
+  if (samples.repetitions == 1) samples.new_ids = ids;
+  samples.repeatable = samples.repeatable && ids == samples.new_ids;
   samples.min_margin = run.generation.min_margin;
 }
 
@@ -71,22 +73,29 @@ void linear_calls_alone(Gpt2& model, torch::ScalarType dtype) {
   model->logits(torch::ones({1, model->config().embedding}, dtype));
 }
 
-/// Decode steps after the prompt, each followed by its at::linear calls alone: both see the same machine.
+/// Decode steps around the middle of the generation, each followed by its at::linear calls alone: both see the same
+/// machine, and the cache is as full as in the median step of the table.
 void measure_beside_linear(Samples& samples, Gpt2& model, const Workload& workload, torch::ScalarType dtype) {
+  const int64_t steps = std::min(kStepsBesideLinear, workload.new_tokens - 1);
+  if (steps < 1) return;
   const auto cache = make_cache(samples.entry, model->shape());
-  torch::Tensor next = greedy_choice(model->logits(model->hidden({to_row(workload.prompt)}, *cache).select(1, -1)));
-  std::vector<double> steps, linears;
-  for (int64_t i = 0; i < std::min(kStepsBesideLinear, workload.new_tokens - 1); ++i) {
+  std::vector<int64_t> prompt = workload.prompt;
+  const auto middle = samples.new_ids.begin() + (workload.new_tokens - steps) / 2;
+  prompt.insert(prompt.end(), samples.new_ids.begin(), middle);
+  const GenerateOptions options{.new_tokens = steps + 1};
+  GreedyDecoder decoder(options, static_cast<int64_t>(prompt.size()), steps + 1);
+  torch::Tensor next = decoder.choose(model->logits(model->hidden({to_row(prompt)}, *cache).select(1, -1)));
+  std::vector<double> step_ms, linear_ms;
+  while (!decoder.finished()) {
     const double start = steady_seconds();
-    next = greedy_choice(model->logits(model->hidden({next.unsqueeze(1)}, *cache).select(1, -1)));
+    next = decoder.choose(model->logits(model->hidden({next}, *cache).select(1, -1)));
     const double between = steady_seconds();
     linear_calls_alone(model, dtype);
-    steps.push_back(1e3 * (between - start));
-    linears.push_back(1e3 * (steady_seconds() - between));
+    step_ms.push_back(1e3 * (between - start));
+    linear_ms.push_back(1e3 * (steady_seconds() - between));
   }
-  if (steps.empty()) return;
-  samples.step_beside_linear_ms = median(steps);
-  samples.linear_ms = median(linears);
+  samples.step_beside_linear_ms = median(step_ms);
+  samples.linear_ms = median(linear_ms);
 }
 
 int64_t new_tokens_of(const TableEntry& entry, const Workload& workload) {
@@ -103,20 +112,22 @@ WorkloadResult measure_workload(const ThroughputPlan& plan, const Checkpoint& ch
     run_once(entry, checkpoint, model, workload, std::min(kWarmUpTokens, new_tokens_of(entry, workload)));
     progress.advance();
   }
+  const size_t rows = result.rows.size();
   for (int repetition = 0; repetition < plan.repetitions; ++repetition) {
-    for (Samples& row : result.rows) {
-      const bool once_is_enough = !row.entry.chapter->make_cache && workload.uncached_new_tokens < workload.new_tokens;
-      if (repetition == 0 || !once_is_enough) {
-        const int64_t n = new_tokens_of(row.entry, workload);
-        add_samples(row, run_once(row.entry, checkpoint, model, workload, n));
+    for (size_t i = 0; i < rows; ++i) {
+      Samples& row = result.rows[(i + static_cast<size_t>(repetition)) % rows];
+      const bool once = !row.entry.chapter->make_cache && workload.uncached_new_tokens < workload.new_tokens;
+      if (row.repetitions == 0 || !once) {
+        add_samples(row, run_once(row.entry, checkpoint, model, workload, new_tokens_of(row.entry, workload)));
       }
       progress.advance();
     }
   }
   const torch::ScalarType dtype = checkpoint.weights.at("wte.weight").scalar_type();
-  for (Samples& row : result.rows) {
-    const bool one_is_enough = plan.quick && row.entry.chapter->name != "04_preallocated";
-    if (row.entry.chapter->make_cache && !one_is_enough) measure_beside_linear(row, model, workload, dtype);
+  for (auto row = result.rows.rbegin(); row != result.rows.rend(); ++row) {
+    if (!row->entry.chapter->make_cache || row->entry.window) continue;
+    measure_beside_linear(*row, model, workload, dtype);
+    if (plan.repetitions == 1) break;  // the quick form shows the last chapter's
   }
   return result;
 }
@@ -134,24 +145,26 @@ std::vector<TableEntry> table_entries(const std::vector<Chapter>& list) {
   return entries;
 }
 
-Workload reference_workload(int64_t new_tokens) { return {{15496, 11, 314, 716}, new_tokens, new_tokens}; }
+Workload reference_workload(const std::vector<int64_t>& prompt, int64_t new_tokens, const Gpt2Config& config) {
+  const int64_t possible = std::min(new_tokens, room_after(static_cast<int64_t>(prompt.size()), config.context));
+  return {prompt, possible, possible};
+}
 
-Workload long_workload(int64_t vocabulary) {
+Workload long_workload(const Gpt2Config& config) {
   std::mt19937_64 draw(968);
   Workload workload{.prompt = {}, .new_tokens = 32, .uncached_new_tokens = 4};
-  for (int i = 0; i < 968; ++i) workload.prompt.push_back(static_cast<int64_t>(draw() % vocabulary));
+  for (int i = 0; i < 968; ++i) workload.prompt.push_back(static_cast<int64_t>(draw() % config.vocabulary));
   return workload;
 }
 
 ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, int threads) {
   Gpt2 model(checkpoint);
   ThroughputResult result{.model = "",
-                          .dtype = dtype_name(checkpoint.weights.at("wte.weight").scalar_type()),
+                          .dtype = checkpoint.weights.at("wte.weight").scalar_type(),
                           .threads = threads,
                           .machine = describe_machine(),
                           .read_bandwidth = measure_read_bandwidth(threads),
                           .weight_bytes = weight_bytes_per_token(checkpoint),
-                          .quick = plan.quick,
                           .workloads = {}};
   for (const Workload& workload : plan.workloads) {
     result.workloads.push_back(measure_workload(plan, checkpoint, model, workload));
@@ -167,18 +180,16 @@ int64_t weight_bytes_per_token(const Checkpoint& checkpoint) {
   return bytes;
 }
 
-std::optional<bool> has_same_tokens(const WorkloadResult& result, const Samples& row) {
-  const int64_t positions = static_cast<int64_t>(result.workload.prompt.size()) + result.workload.new_tokens - 1;
+std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
+  const int64_t positions = static_cast<int64_t>(workload.workload.prompt.size()) + workload.workload.new_tokens - 1;
   const auto sees_all = [&](const Samples& r) { return r.entry.window.value_or(positions) >= positions; };
-  if (!sees_all(row)) return std::nullopt;
-  // Every other row that sees all, as far as both go: chapter 1 may have fewer tokens.
-  for (const Samples& other : result.rows) {
-    const size_t both = std::min(other.new_ids.size(), row.new_ids.size());
-    const auto end = other.new_ids.begin() + static_cast<int64_t>(both);
-    if (&other == &row) break;  // rows above only: the first that differs is the one at fault
-    if (sees_all(other) && !std::equal(other.new_ids.begin(), end, row.new_ids.begin())) {
-      return false;
-    }
+  if (!promises_same_tokens(result.dtype) || !sees_all(row)) return std::nullopt;
+  if (!row.repeatable) return false;
+  for (const Samples& above : workload.rows) {
+    if (&above == &row) break;
+    const size_t both = std::min(above.new_ids.size(), row.new_ids.size());  // chapter 1 may have fewer tokens
+    const auto end = above.new_ids.begin() + static_cast<int64_t>(both);
+    if (sees_all(above) && !std::equal(above.new_ids.begin(), end, row.new_ids.begin())) return false;
   }
   return true;
 }

@@ -28,6 +28,7 @@ struct Workload {
 struct Samples {
   TableEntry entry;
   std::vector<int64_t> new_ids = {};
+  bool repeatable = true;  // every repetition gave the same ids
   int64_t repetitions = 0;
   std::vector<double> ttft_ms = {};          // a repetition each
   std::vector<double> tokens_per_s = {};     // a repetition each, prompt included
@@ -35,7 +36,7 @@ struct Samples {
   std::vector<double> cache_step_ms = {};    // time inside the cache in those steps; empty for chapter 1
   int64_t kv_bytes = 0;                 // at the end
   int64_t peak_bytes = 0;               // the most that the cache held during one step
-  double linear_ms = 0;                 // the same step's at::linear calls alone, interleaved, median; 0: not measured
+  double linear_ms = 0;                 // a step's at::linear calls alone, interleaved, median; 0: not measured
   double step_beside_linear_ms = 0;     // the steps that they were interleaved with, median
   double min_margin = 0;
 };
@@ -46,40 +47,40 @@ struct WorkloadResult {
 };
 
 struct ThroughputResult {
-  std::string model;
-  std::string dtype;
+  std::string model;  // as typed
+  torch::ScalarType dtype = torch::kFloat32;
   int threads = 0;
   Machine machine;
   double read_bandwidth = 0;     // bytes a second
   int64_t weight_bytes = 0;      // read for every token
-  bool quick = false;
   std::vector<WorkloadResult> workloads;
 };
 
 struct ThroughputPlan {
   std::vector<TableEntry> entries;  // the first is the uncached one
   std::vector<Workload> workloads;
-  int repetitions = 5;
-  bool quick = false;  // one repetition, no spread
+  int repetitions = 5;  // 1: the quick form, no spread, one row beside its at::linear calls
 };
 
 /// The table's lines: every chapter, and a chapter that takes a window once more at W = 256.
 std::vector<TableEntry> table_entries(const std::vector<Chapter>& list);
 
-/// "Hello, I am" and 200 new tokens; and 968 + 32, where copying shows. Ids of the long prompt are drawn with a seed.
-Workload reference_workload(int64_t new_tokens);
-Workload long_workload(int64_t vocabulary);
+/// A short prompt with `new_tokens` new ones, or as many as the context allows; and 968 + 32, where copying shows, the
+/// ids of the long prompt drawn with a seed.
+Workload reference_workload(const std::vector<int64_t>& prompt, int64_t new_tokens, const Gpt2Config& config);
+Workload long_workload(const Gpt2Config& config);
 
-/// Runs the plan: one discarded warm-up each, then repetitions, entries in turn within each, not one after the other.
-/// Shows progress on a terminal. @throws as generate().
+/// Runs the plan: one discarded warm-up each, then repetitions, entries in turn within each, not one after the other,
+/// beginning with another entry each time. `threads`: what at::set_num_threads was given. Shows progress on a terminal.
+/// @throws as generate().
 ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, int threads);
 
 /// Bytes of weights that one decode step reads: all parameters but the position table.
 int64_t weight_bytes_per_token(const Checkpoint& checkpoint);
 
-/// Does this row have the tokens that it must have: those of the rows above it, as far as both go? Undefined where the
-/// window hides some, so that other tokens are right.
-std::optional<bool> has_same_tokens(const WorkloadResult& result, const Samples& row);
+/// Does this row have the tokens that it must have: the same in every repetition, and those of the rows above it, as far
+/// as both go? Undefined where none are promised: the window hides some tokens, or the dtype is bfloat16.
+std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row);
 
 double median(std::vector<double> values);
 /// The value that 99 % of the samples do not pass (nearest rank).

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/cli.h"
 #include "common/output_file.h"
 
 namespace kvbook {
@@ -17,23 +18,23 @@ constexpr double kMebi = 1048576;
 std::string header_text(const ThroughputResult& r) {
   const Machine& m = r.machine;
   return fmt::format(
-      "model {} · {} · {} threads · batch 1 · commit {}\n"
+      "model {} · {} · {} threads · batch 1 · source tree at {}\n"
       "{} · last-level cache {:.0f} MiB · read bandwidth {:.1f} GB/s (measured in this process)\n"
       "LibTorch {} · BLAS {} · {} · {} {}\n",
-      r.model, r.dtype, r.threads, m.commit, m.cpu, static_cast<double>(m.last_level_cache) / kMebi,
+      r.model, dtype_name(r.dtype), r.threads, m.commit, m.cpu, static_cast<double>(m.last_level_cache) / kMebi,
       r.read_bandwidth / kGiga, m.libtorch, m.blas, m.compiler, m.build_type, m.flags);
 }
 
-std::string with_spread(const std::vector<double>& values, bool quick) {
+std::string with_spread(const std::vector<double>& values) {
   const double middle = median(values);
-  if (quick || values.size() < 2) return fmt::format("{:.1f}", middle);
+  if (values.size() < 2) return fmt::format("{:.1f}", middle);
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   return fmt::format("{:.1f} [{:.1f}-{:.1f}]", middle, *least, *most);
 }
 
-const char* same_tokens_text(const WorkloadResult& workload, const Samples& row) {
-  const auto same = has_same_tokens(workload, row);
-  return !same ? "(window)" : *same ? "yes" : "NO";
+const char* same_tokens_text(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
+  const auto same = has_same_tokens(result, workload, row);
+  return !same ? row.entry.window ? "(window)" : "(bf16)" : *same ? "yes" : "NO";
 }
 
 std::string row_text(const ThroughputResult& r, const WorkloadResult& workload, const Samples& row) {
@@ -46,10 +47,10 @@ std::string row_text(const ThroughputResult& r, const WorkloadResult& workload, 
       uncached && workload.workload.uncached_new_tokens < workload.workload.new_tokens ? " *" : "";
   return fmt::format("{:<26} {:>7.0f} {:>8.1f} {:>19} {:>7.1f} {:>7} {:>6.1f}x {:>5.1f} {:>4.0f}% {:>7} {:>6.1f} {:>7.1f} {:>8}\n",
                      row.entry.label() + mark, static_cast<double>(r.weight_bytes) / kMega, median(row.ttft_ms),
-                     with_spread(row.tokens_per_s, r.quick), step, p99,
+                     with_spread(row.tokens_per_s), step, p99,
                      median(row.tokens_per_s) / median(workload.rows.front().tokens_per_s), bytes_per_s / kGiga,
                      100 * bytes_per_s / r.read_bandwidth, cache_ms, static_cast<double>(row.kv_bytes) / kMega,
-                     static_cast<double>(row.peak_bytes) / kMega, same_tokens_text(workload, row));
+                     static_cast<double>(row.peak_bytes) / kMega, same_tokens_text(r, workload, row));
 }
 
 std::string linear_text(const WorkloadResult& workload) {
@@ -64,17 +65,17 @@ std::string linear_text(const WorkloadResult& workload) {
 }
 
 std::string workload_text(const ThroughputResult& r, const WorkloadResult& workload) {
-  const Samples& last_cached = workload.rows.at(std::min<size_t>(1, workload.rows.size() - 1));
-  const std::set<int64_t> distinct(last_cached.new_ids.begin(), last_cached.new_ids.end());
+  const Samples& first_cached = workload.rows.at(std::min<size_t>(1, workload.rows.size() - 1));
+  const std::set<int64_t> distinct(first_cached.new_ids.begin(), first_cached.new_ids.end());
   std::string text = fmt::format("\n{} prompt tokens + {} new ones, {} · {} of the {} new ids are distinct · smallest gap {:.5f}\n",
-                                 workload.workload.prompt.size(), workload.workload.new_tokens,
-                                 r.quick ? "one repetition" : fmt::format("{} repetitions in turn, after a warm-up",
-                                                                          last_cached.repetitions),
-                                 distinct.size(), last_cached.new_ids.size(), last_cached.min_margin);
+                                 workload.workload.prompt.size(), first_cached.new_ids.size(),
+                                 first_cached.repetitions == 1 ? "one repetition" : fmt::format("{} repetitions in turn, after a warm-up",
+                                                                          first_cached.repetitions),
+                                 distinct.size(), first_cached.new_ids.size(), first_cached.min_margin);
   text += fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "", "weights", "TTFT",
                       "tok/s end to end", "ms/token", "", "x", "", "of", "cache", "KV", "peak", "same");
   text += fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "chapter", "MB/tok", "ms",
-                      r.quick ? "" : "median [min-max]", "median", "p99", "naive", "GB/s", "read", "ms/tok", "MB", "MB",
+                      first_cached.repetitions == 1 ? "" : "median [min-max]", "median", "p99", "naive", "GB/s", "read", "ms/tok", "MB", "MB",
                       "tokens");
   for (const Samples& row : workload.rows) text += row_text(r, workload, row);
   if (workload.workload.uncached_new_tokens < workload.workload.new_tokens) {
@@ -89,9 +90,10 @@ constexpr char kNotes[] =
     "\"Hello, I am\", 200 new tokens): 27 / 144 / 166 tok/s, 1 / 5.3 / 6.1 times, for naive / cat / preallocated.\n"
     "What the table does not show: other batch sizes, other dtypes, real text (the weights are random, the work is the\n"
     "same), and the cost of loading. GB/s counts the weights only: bytes of all but the position table, over the median\n"
-    "step. ms/token counts decode steps only; tok/s counts the prompt too.\n";
+    "step. ms/token counts decode steps only; tok/s counts the prompt too. Cache ms/token holds the checks of the stop-watch\n"
+    "around the cache, some hundredths of a millisecond; peak is the most that the cache held in any forward.\n";
 
-nlohmann::ordered_json row_json(const WorkloadResult& workload, const Samples& row) {
+nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
   nlohmann::ordered_json json;
   json["chapter"] = row.entry.chapter->name;
   json["window"] = row.entry.window ? nlohmann::ordered_json(*row.entry.window) : nlohmann::ordered_json(nullptr);
@@ -106,7 +108,7 @@ nlohmann::ordered_json row_json(const WorkloadResult& workload, const Samples& r
   json["step_beside_linear_ms"] = row.step_beside_linear_ms;
   json["linear_ms"] = row.linear_ms;
   json["min_margin"] = row.min_margin;
-  const auto same = has_same_tokens(workload, row);
+  const auto same = has_same_tokens(result, workload, row);
   json["same_tokens"] = same ? nlohmann::ordered_json(*same) : nlohmann::ordered_json(nullptr);
   json["new_ids"] = row.new_ids;
   return json;
@@ -124,7 +126,7 @@ std::string throughput_json(const ThroughputResult& result) {
   nlohmann::ordered_json json;
   const Machine& m = result.machine;
   json["model"] = result.model;
-  json["dtype"] = result.dtype;
+  json["dtype"] = dtype_name(result.dtype);
   json["threads"] = result.threads;
   json["machine"] = {{"cpu", m.cpu},           {"last_level_cache", m.last_level_cache},
                      {"libtorch", m.libtorch}, {"blas", m.blas},
@@ -132,13 +134,12 @@ std::string throughput_json(const ThroughputResult& result) {
                      {"flags", m.flags},       {"commit", m.commit}};
   json["read_bandwidth"] = result.read_bandwidth;
   json["weight_bytes"] = result.weight_bytes;
-  json["quick"] = result.quick;
   for (const WorkloadResult& workload : result.workloads) {
     nlohmann::ordered_json entry;
     entry["prompt_tokens"] = workload.workload.prompt.size();
     entry["new_tokens"] = workload.workload.new_tokens;
     entry["uncached_new_tokens"] = workload.workload.uncached_new_tokens;
-    for (const Samples& row : workload.rows) entry["rows"].push_back(row_json(workload, row));
+    for (const Samples& row : workload.rows) entry["rows"].push_back(row_json(result, workload, row));
     json["workloads"].push_back(entry);
   }
   return json.dump(1) + "\n";
@@ -147,16 +148,15 @@ std::string throughput_json(const ThroughputResult& result) {
 bool all_tokens_agree(const ThroughputResult& result) {
   for (const WorkloadResult& workload : result.workloads) {
     for (const Samples& row : workload.rows) {
-      if (!has_same_tokens(workload, row).value_or(true)) return false;
+      if (!has_same_tokens(result, workload, row).value_or(true)) return false;
     }
   }
   return true;
 }
 
-int print_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, const std::string& model, int threads,
-                     const std::string& json_file) {
-  ThroughputResult result = measure_throughput(plan, checkpoint, threads);
-  result.model = model;
+int print_throughput(const ThroughputPlan& plan, const NamedModel& model, int threads, const std::string& json_file) {
+  ThroughputResult result = measure_throughput(plan, model.checkpoint, threads);
+  result.model = model.name;
   fmt::print("{}", throughput_text(result));
   std::fflush(stdout);
   if (!json_file.empty()) write_output(json_file, throughput_json(result));

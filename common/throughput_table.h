@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "common/model_source.h"
 #include "common/throughput.h"
 
 namespace kvbook {
@@ -18,7 +19,6 @@ bool all_tokens_agree(const ThroughputResult& result);
 
 /// Progress, measuring, text on standard output, JSON in a file if one is named. Returns the exit status: 0, or 1 if
 /// tokens differ.
-int print_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, const std::string& model, int threads,
-                     const std::string& json_file);
+int print_throughput(const ThroughputPlan& plan, const NamedModel& model, int threads, const std::string& json_file);
 
 }  // namespace kvbook

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -12,6 +11,8 @@
 #include <unordered_set>
 
 #include "common/byte_alphabet.h"
+#include "common/input_file.h"
+#include "common/strict_json.h"
 
 namespace kvbook {
 namespace {
@@ -20,57 +21,32 @@ using Json = nlohmann::json;
 
 constexpr char kRemedy[] = "; take vocab.json and merges.txt from the same model, unaltered";
 
-/// Text of a file for a message: one line of ASCII in quotes, shortened.
-std::string in_quotes(std::string_view text) {
-  constexpr size_t kShown = 60;
-  const std::string shown = text.size() <= kShown ? std::string(text) : std::string(text.substr(0, kShown)) + "...";
-  return Json(shown).dump(/*indent=*/-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-
+/// A tokenizer's file as text. @throws c10::ValueError with the remedy.
 std::string read_file(const std::filesystem::path& path) {
-  constexpr uintmax_t kLargestFile = 64 << 20;  // GPT-2's are 1 MB
-  std::error_code error;
-  TORCH_CHECK_VALUE(std::filesystem::is_regular_file(path, error), path.string(),
-                    " is missing or not a file; name a folder that holds vocab.json and merges.txt");
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  TORCH_CHECK_VALUE(!error && size <= kLargestFile, path.string(), " is not a tokenizer's file: it has more than ",
-                    kLargestFile, " bytes", kRemedy);
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  TORCH_CHECK_VALUE(file, path.string(), " cannot be read; check its permissions");
-  return text;
+  constexpr int64_t kLargestFile = 64 << 20;  // GPT-2's are 1 MB
+  try {
+    return read_text(path, kLargestFile);
+  } catch (const c10::Error& error) {
+    TORCH_CHECK_VALUE(false, error.what_without_backtrace(), kRemedy);
+  }
 }
 
-/// The top level of vocab.json. The parser keeps the last of two equal keys without a word, so keys are counted here.
+/// The top level of vocab.json.
 Json parse_entries(const std::string& text, const std::string& where) {
-  std::unordered_set<std::string> keys;
-  const auto refuse_what_is_not_flat = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-      TORCH_CHECK_VALUE(depth == 0, where, ": an entry has a list or an object for an id", kRemedy);
-    }
-    if (event == Json::parse_event_t::key) {
-      const std::string& key = value.get_ref<const std::string&>();
-      TORCH_CHECK_VALUE(keys.insert(key).second, where, ": the entry ", in_quotes(key), " is there twice", kRemedy);
-    }
-    return true;
-  };
   try {
-    Json entries = Json::parse(text, refuse_what_is_not_flat);
-    TORCH_CHECK_VALUE(entries.is_object(), where, " is not a JSON object of entries and ids", kRemedy);
+    Json entries = parse_strict_json(text, where);
+    TORCH_CHECK_VALUE(entries.is_object(), where, " is not a JSON object of entries and ids");
     return entries;
-  } catch (const Json::parse_error& e) {  // its own text may quote the whole file
-    TORCH_CHECK_VALUE(false, where, " is not valid JSON, see byte ", e.byte, kRemedy);
-  } catch (const Json::out_of_range&) {
-    TORCH_CHECK_VALUE(false, where, " has a number that is too large for an id", kRemedy);
+  } catch (const c10::Error& error) {
+    TORCH_CHECK_VALUE(false, error.what_without_backtrace(), kRemedy);
   }
 }
 
 int64_t checked_id(const std::string& entry, const Json& value, const std::string& where) {
-  TORCH_CHECK_VALUE(value.is_number_integer(), where, ": the id of ", in_quotes(entry), " is not an integer", kRemedy);
+  TORCH_CHECK_VALUE(value.is_number_integer(), where, ": the id of ", quoted_name(entry), " is not an integer", kRemedy);
   const bool in_range = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t{MergeTable::kLargestId}
                                                    : value.get<int64_t>() >= 0;
-  TORCH_CHECK_VALUE(in_range, where, ": the id of ", in_quotes(entry), " is ", value.dump(),
+  TORCH_CHECK_VALUE(in_range, where, ": the id of ", quoted_name(entry), " is ", value.dump(),
                     ", but ids lie between 0 and ", MergeTable::kLargestId, kRemedy);
   return value.get<int64_t>();
 }
@@ -86,7 +62,7 @@ Ids read_ids(const std::filesystem::path& path) {
     TORCH_CHECK_VALUE(!entry.empty(), where, " has an empty entry", kRemedy);
     const int64_t id = checked_id(entry, value, where);
     const auto [other, is_new] = entry_of.emplace(id, entry);
-    TORCH_CHECK_VALUE(is_new, where, ": ", in_quotes(other->second), " and ", in_quotes(entry), " have the same id ",
+    TORCH_CHECK_VALUE(is_new, where, ": ", quoted_name(other->second), " and ", quoted_name(entry), " have the same id ",
                       id, kRemedy);
     ids.emplace(entry, id);
   }
@@ -120,21 +96,21 @@ class MergeReader {
     const size_t space = line.find(' ');
     const bool two_words = space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
                            line.find(' ', space + 1) == std::string_view::npos;
-    TORCH_CHECK_VALUE(two_words, where_, ", line ", line_, ": ", in_quotes(line),
+    TORCH_CHECK_VALUE(two_words, where_, ", line ", line_, ": ", quoted_name(line),
                       " is not two entries with one space between", kRemedy);
     const std::string left(line.substr(0, space));
     const std::string right(line.substr(space + 1));
     const int64_t left_id = id_of(left);
     const int64_t right_id = id_of(right);
     const int64_t result_id = id_of(left + right);
-    TORCH_CHECK_VALUE(merges_.table.add(left_id, right_id, result_id), where_, ", line ", line_, ": ", in_quotes(line),
+    TORCH_CHECK_VALUE(merges_.table.add(left_id, right_id, result_id), where_, ", line ", line_, ": ", quoted_name(line),
                       " repeats an earlier line", kRemedy);
     merges_.results.insert(result_id);
   }
 
   int64_t id_of(const std::string& entry) const {
     const auto found = ids_.find(entry);
-    TORCH_CHECK_VALUE(found != ids_.end(), where_, ", line ", line_, ": ", in_quotes(entry), " is not in vocab.json",
+    TORCH_CHECK_VALUE(found != ids_.end(), where_, ", line ", line_, ": ", quoted_name(entry), " is not in vocab.json",
                       kRemedy);
     return found->second;
   }
@@ -165,7 +141,7 @@ Vocabulary read_vocabulary(const std::filesystem::path& folder) {
       continue;
     }
     std::optional<std::string> bytes = characters_to_bytes(entry);
-    TORCH_CHECK_VALUE(bytes, vocab_path.string(), ": the entry ", in_quotes(entry),
+    TORCH_CHECK_VALUE(bytes, vocab_path.string(), ": the entry ", quoted_name(entry),
                       " has a character outside GPT-2's byte alphabet, which only <|special|> entries may have",
                       kRemedy);
     vocabulary.bytes.emplace(id, std::move(*bytes));
@@ -175,7 +151,7 @@ Vocabulary read_vocabulary(const std::filesystem::path& folder) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string entry = byte_to_character(static_cast<uint8_t>(byte));
     const auto found = ids.find(entry);
-    TORCH_CHECK_VALUE(found != ids.end(), vocab_path.string(), ": the entry ", in_quotes(entry), " for byte ", byte,
+    TORCH_CHECK_VALUE(found != ids.end(), vocab_path.string(), ": the entry ", quoted_name(entry), " for byte ", byte,
                       " is missing", kRemedy);
     vocabulary.byte_ids[byte] = found->second;
   }

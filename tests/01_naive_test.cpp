@@ -12,8 +12,8 @@ namespace {
 
 TEST(NaiveGpt2, ALaterTokenDoesNotMoveEarlierLogits) {
   const NaiveGpt2 model(golden_checkpoint("nano"));
-  const torch::Tensor one = model.hidden(row_of({7, 2, 9}));
-  const torch::Tensor other = model.hidden(row_of({7, 2, 4}));
+  const torch::Tensor one = model.hidden(to_row({7, 2, 9}));
+  const torch::Tensor other = model.hidden(to_row({7, 2, 4}));
   EXPECT_LE(max_abs_diff(one.narrow(1, 0, 2), other.narrow(1, 0, 2)), 1e-12);
   EXPECT_GT(max_abs_diff(one.narrow(1, 2, 1), other.narrow(1, 2, 1)), 1e-3);
 }
@@ -36,7 +36,7 @@ TEST(NaiveGpt2, ComputesWhatTheSharedModelComputesThoughTheyShareNoAttention) {
 
 TEST(NaiveGeneration, Case05EndsWithTheContextAndRefusesALongerPrompt) {
   const NaiveGpt2 model(golden_checkpoint("nano"));
-  const torch::Tensor prompt = row_of({2, 14, 0, 4, 3, 0});
+  const torch::Tensor prompt = to_row({2, 14, 0, 4, 3, 0});
   EXPECT_EQ(generate_naively(model, prompt, {.new_tokens = 3}).finish_reason, FinishReason::kLength);
   const Generation cut = generate_naively(model, prompt, {.new_tokens = 4});
   EXPECT_EQ(cut.new_ids.size(1), 3);
@@ -47,12 +47,12 @@ TEST(NaiveGeneration, Case05EndsWithTheContextAndRefusesALongerPrompt) {
 TEST(NaiveSession, RemembersNoKeysAndAllWords) {
   const Checkpoint checkpoint = golden_checkpoint("tiny");
   NaiveSession session(checkpoint);
-  const std::vector<int64_t> first = to_vector(session.generate(row_of({5, 6, 7}), {.new_tokens = 4}).new_ids);
-  const std::vector<int64_t> second = to_vector(session.generate(row_of({8, 9}), {.new_tokens = 4}).new_ids);
+  const std::vector<int64_t> first = to_ids(session.generate(to_row({5, 6, 7}), {.new_tokens = 4}).new_ids);
+  const std::vector<int64_t> second = to_ids(session.generate(to_row({8, 9}), {.new_tokens = 4}).new_ids);
   std::vector<int64_t> joined = {5, 6, 7};
   joined.insert(joined.end(), first.begin(), first.end());
   joined.insert(joined.end(), {8, 9});
-  EXPECT_EQ(to_vector(generate_naively(NaiveGpt2(checkpoint), row_of(joined), {.new_tokens = 4}).new_ids), second);
+  EXPECT_EQ(to_ids(generate_naively(NaiveGpt2(checkpoint), to_row(joined), {.new_tokens = 4}).new_ids), second);
   EXPECT_EQ(session.bytes(), 0);
 }
 

@@ -49,9 +49,9 @@ TEST(Turns, OnOneCacheGiveTheTokensOfTheJoinedPrompt) {
     Numbers joined;
     for (const Numbers& input : {Numbers{5, 6, 7}, {8}, {9, 10, 11, 12}}) {
       joined.insert(joined.end(), input.begin(), input.end());
-      const Generation answer = session.generate(row_of(input), {.new_tokens = 6, .chunk = chunk});
-      EXPECT_EQ(to_vector(answer.new_ids), to_vector(greedy_recompute(checkpoint, row_of(joined), 64, 6)));
-      const Numbers said = to_vector(answer.new_ids);
+      const Generation answer = session.generate(to_row(input), {.new_tokens = 6, .chunk = chunk});
+      EXPECT_EQ(to_ids(answer.new_ids), to_ids(greedy_recompute(checkpoint, to_row(joined), 64, 6)));
+      const Numbers said = to_ids(answer.new_ids);
       joined.insert(joined.end(), said.begin(), said.end());
     }
   }
@@ -60,13 +60,13 @@ TEST(Turns, OnOneCacheGiveTheTokensOfTheJoinedPrompt) {
 TEST(Turns, ATurnThatPassesTheContextIsRefusedAndTheSessionGoesOn) {
   const Checkpoint checkpoint = golden_checkpoint("nano");
   CachedSession session(Gpt2(checkpoint), std::make_unique<MaskedOffsetsCache>(checkpoint.config.shape()));
-  const Numbers first = to_vector(session.generate(row_of({3, 1, 4}), {.new_tokens = 2}).new_ids);
-  EXPECT_THROW(session.generate(row_of({1, 2, 3, 4}), {.new_tokens = 1}), c10::IndexError);
-  const Generation answer = session.generate(row_of({1}), {.new_tokens = 2});
+  const Numbers first = to_ids(session.generate(to_row({3, 1, 4}), {.new_tokens = 2}).new_ids);
+  EXPECT_THROW(session.generate(to_row({1, 2, 3, 4}), {.new_tokens = 1}), c10::IndexError);
+  const Generation answer = session.generate(to_row({1}), {.new_tokens = 2});
   Numbers joined = {3, 1, 4};
   joined.insert(joined.end(), first.begin(), first.end());
   joined.push_back(1);
-  EXPECT_EQ(to_vector(answer.new_ids), to_vector(greedy_recompute(checkpoint, row_of(joined), 8, 2)));
+  EXPECT_EQ(to_ids(answer.new_ids), to_ids(greedy_recompute(checkpoint, to_row(joined), 8, 2)));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST(PreallocatedCache, HoldsBytesByTheFormulaForAllOfItsCapacity) {
 TEST(PreallocatedCache, Case03WhatLiesInUnwrittenSlotsGetsNoWeight) {
   const Checkpoint checkpoint = golden_checkpoint("nano");
   Gpt2 model(checkpoint);
-  const torch::Tensor ids = row_of({3, 1, 4, 1, 5});
+  const torch::Tensor ids = to_row({3, 1, 4, 1, 5});
   const torch::Tensor want = full_recompute(checkpoint, ids, 8);
   for (const int64_t capacity : {5, 8}) {
     for (const double poison : {1e4, std::numeric_limits<double>::quiet_NaN()}) {
@@ -85,7 +85,7 @@ TEST(PreallocatedCache, GeneratesUpToItsCapacityAndNoFurther) {
   const Checkpoint checkpoint = golden_checkpoint("nano");
   Gpt2 model(checkpoint);
   PreallocatedCache cache(model->shape(), 5);
-  const torch::Tensor prompt = row_of({2, 14, 0, 4});
+  const torch::Tensor prompt = to_row({2, 14, 0, 4});
   EXPECT_EQ(generate(model, cache, prompt, {.new_tokens = 2}).new_ids.size(1), 2);  // 4 + 2 - 1 = 5 slots
   cache.reset();
   EXPECT_THROW(generate(model, cache, prompt, {.new_tokens = 3}), c10::IndexError);

@@ -54,7 +54,7 @@ TEST(GreedyDecoder, EndsAtTheNumberAskedForAtTheStopIdOrWithTheContext) {
   EXPECT_EQ(decode({.new_tokens = 2}, {1, 2}, /*room=*/2).finish_reason, FinishReason::kLength);
   const Generation stopped = decode({.new_tokens = 9, .stop_at = 3}, {1, 3});
   EXPECT_EQ(stopped.finish_reason, FinishReason::kEos);
-  EXPECT_EQ(to_vector(stopped.new_ids), (Ids{1, 3}));
+  EXPECT_EQ(to_ids(stopped.new_ids), (Ids{1, 3}));
   EXPECT_EQ(decode({.new_tokens = 2, .stop_at = 3}, {1, 3}).finish_reason, FinishReason::kEos);
 }
 
@@ -125,7 +125,7 @@ TEST(Generate, CallsBackWithEveryTokenInOrder) {
   Ids heard;
   const GenerateOptions options{.new_tokens = 4,
                                 .on_token = [&](const torch::Tensor& next) { heard.push_back(next.item<int64_t>()); }};
-  EXPECT_EQ(to_vector(generate(model, cache, row_of({2, 14, 0, 4}), options).new_ids), heard);
+  EXPECT_EQ(to_ids(generate(model, cache, to_row({2, 14, 0, 4}), options).new_ids), heard);
   EXPECT_EQ(cache.length(), 7);  // the last token was never fed
 }
 
@@ -143,8 +143,8 @@ TEST(Generate, RefusesIdsOutsideTheVocabularyAndFeedsNothing) {
   Gpt2 model(checkpoint);
   MaskedOffsetsCache cache(model->shape());
   for (const int64_t bad : {-1, 16}) {
-    EXPECT_THROW(generate(model, cache, row_of({3, bad}), {.new_tokens = 1}), c10::ValueError);
-    EXPECT_THROW(generate_naively(NaiveGpt2(checkpoint), row_of({3, bad}), {.new_tokens = 1}), c10::ValueError);
+    EXPECT_THROW(generate(model, cache, to_row({3, bad}), {.new_tokens = 1}), c10::ValueError);
+    EXPECT_THROW(generate_naively(NaiveGpt2(checkpoint), to_row({3, bad}), {.new_tokens = 1}), c10::ValueError);
   }
   EXPECT_EQ(cache.length(), 0);
 }

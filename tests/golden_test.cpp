@@ -15,7 +15,7 @@ constexpr double kTolerance = 2e-9;  // the references are rounded to 9 decimals
 torch::Tensor doubles(const std::vector<double>& values) { return torch::tensor(values, torch::kFloat64); }
 
 void expect_run(const GoldenRun& run, const Generation& generation) {
-  EXPECT_EQ(to_vector(generation.new_ids), run.new_ids()) << "smallest gap " << generation.min_margin;
+  EXPECT_EQ(to_ids(generation.new_ids), run.new_ids()) << "smallest gap " << generation.min_margin;
   EXPECT_LE(max_abs_diff(generation.last_logits[0], doubles(run.end_logits)), kTolerance);
 }
 
@@ -27,7 +27,7 @@ class Golden : public testing::TestWithParam<std::string> {
 TEST_P(Golden, Case15TheNaiveModelGivesTransformersLogitsAndTokens) {
   const NaiveGpt2 naive(checkpoint_);
   for (const GoldenRun& run : golden_runs(GetParam(), "full")) {
-    const torch::Tensor prompt = row_of(run.prompt);
+    const torch::Tensor prompt = to_row(run.prompt);
     EXPECT_LE(max_abs_diff(naive.logits(naive.hidden(prompt))[0][-1], doubles(run.last_logits)), kTolerance);
     expect_run(run, generate_naively(naive, prompt, {.new_tokens = run.new_tokens()}));
   }
@@ -40,7 +40,7 @@ TEST_P(Golden, Case15EveryCacheGivesTransformersTokensAndLogits) {
     SCOPED_TRACE(chapter.name);
     for (const GoldenRun& run : golden_runs(GetParam(), "full")) {
       const auto cache = chapter.make_cache(model->shape(), default_cache_options(model->shape()));
-      expect_run(run, generate(model, *cache, row_of(run.prompt), {.new_tokens = run.new_tokens()}));
+      expect_run(run, generate(model, *cache, to_row(run.prompt), {.new_tokens = run.new_tokens()}));
     }
   }
 }
@@ -54,21 +54,21 @@ TEST_P(Golden, Case06EveryWindowGivesTheTokensAndLogitsOfTheBandedOracle) {
       CacheOptions options = default_cache_options(model->shape());
       options.window = *run.window;
       const auto cache = chapter.make_cache(model->shape(), options);
-      expect_run(run, generate(model, *cache, row_of(run.prompt), {.new_tokens = run.new_tokens()}));
+      expect_run(run, generate(model, *cache, to_row(run.prompt), {.new_tokens = run.new_tokens()}));
     }
   }
 }
 
 TEST_P(Golden, OurOwnBandedRecomputeAgreesWithTheReference) {
   for (const GoldenRun& run : golden_runs(GetParam(), "window")) {
-    const torch::Tensor logits = full_recompute(checkpoint_, row_of(run.prompt), *run.window)[0][-1];
+    const torch::Tensor logits = full_recompute(checkpoint_, to_row(run.prompt), *run.window)[0][-1];
     EXPECT_LE(max_abs_diff(logits, doubles(run.last_logits)), kTolerance) << "window " << *run.window;
   }
 }
 
 TEST_P(Golden, TheCachesHoldTheKeysAndValuesThatTransformersHolds) {
   const nlohmann::json reference = golden_json(GetParam() + "/past_key_values.json");
-  const torch::Tensor ids = row_of(reference.at("prompt"));
+  const torch::Tensor ids = to_row(reference.at("prompt"));
   const torch::Tensor all_logits = tensor_of(reference.at("all_logits"));
   Gpt2 model(checkpoint_);
   const NaiveGpt2 naive(checkpoint_);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "chapters/chapters.h"
 #include "tests/support/golden.h"
@@ -174,10 +175,31 @@ TEST(Programs, ReadersSeeTheStoryTheComparisonAndBothRates) {
 }
 
 TEST(Programs, ChapterFiveShowsTheTaleAtTwoWindowsSideBySide) {
-  const ProgramRun run = run_program("05_sliding_window", {"--window", "32"});
+  const ProgramRun run = run_program("05_sliding_window", {"--new-tokens", "150"});
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_NE(run.out.find("window 512 (all of the context)"), std::string::npos);
-  EXPECT_NE(run.out.find("window 32"), std::string::npos);
+  const size_t heading = run.out.find("window 512 (all of the context)");
+  ASSERT_NE(heading, std::string::npos);
+  ASSERT_NE(run.out.find("window 64", heading), std::string::npos);
+  std::string left, right;  // the two columns below the heading
+  std::istringstream lines(run.out.substr(run.out.find('\n', heading) + 1));
+  for (std::string line; std::getline(lines, line);) {
+    left += line.substr(0, 56) + " ";
+    if (line.size() > 56) right += line.substr(56) + " ";
+  }
+  const auto& prompt = golden_json("../tales/prompts.json").at("prompts").at(0);
+  const auto count = [](const std::string& text, const std::string& word) {
+    size_t found = 0;
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  for (const auto& fact : prompt.at("facts")) {  // told once in the opening, and again where it is not forgotten
+    EXPECT_GE(count(left, fact), 2U) << fact << left;
+    EXPECT_EQ(count(right, fact), 1U) << fact << right;
+  }
+}
+
+TEST(Programs, ChapterFiveShowsNoColumnsWhereTheWindowHidesNothing) {
+  EXPECT_EQ(run_program("05_sliding_window", {"--new-tokens", "3"}).out.find("window 64"), std::string::npos);
 }
 
 TEST(Programs, TheJsonFileIsWrittenWholeAndNothingElseIsLeftBeside) {
@@ -224,8 +246,8 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"01_naive", {"--prompt-ids", "1 2"}, "1 2"},
       {"01_naive", {"--prompt-ids", "one"}, "one"},
       {"01_naive", {"--prompt-ids", "99999999999999999999"}, "99999999999999999999"},
-      {"01_naive", with_nano({"16"}), "16"},
-      {"01_naive", with_nano({"-1"}), "-1"},
+      {"01_naive", with_nano({"16"}), "--prompt-ids: id 16"},
+      {"01_naive", with_nano({"-1"}), "--prompt-ids: id -1"},
       {"01_naive", with_nano({"1", "--new-tokens", "0"}), "--new-tokens"},
       {"01_naive", with_nano({"1", "--new-tokens", "-5"}), "--new-tokens"},
       {"01_naive", with_nano({"1", "--new-tokens", "many"}), "--new-tokens"},
@@ -254,6 +276,9 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"03_masked_offsets", with_nano({"1", "--turn-ids", "2,x"}), "--turn-ids"},
       {"03_masked_offsets", with_nano({"1,2", "--new-tokens", "4", "--turn-ids", "3,4,5"}), "context"},
       {"03_masked_offsets", {"--prompt", "Once", "--turn", ""}, "--turn"},
+      {"03_masked_offsets", with_nano({"1", "--turn-ids", "16"}), "--turn-ids: id 16"},
+      {"03_masked_offsets", with_nano({"1", "--new-tokens", "9223372036854775807", "--turn-ids", "1"}), "context"},
+      {"04_preallocated", with_nano({"1,2", "--capacity", "4", "--new-tokens", "9223372036854775807"}), "--capacity 4"},
       {"04_preallocated", with_nano({"1,2", "--new-tokens", "4", "--capacity", "4"}), "--capacity 4"},
       {"04_preallocated", with_nano({"1", "--capacity", "0"}), "--capacity"},
       {"04_preallocated", with_nano({"1", "--window", "4"}), "--window has no meaning"},
@@ -273,6 +298,28 @@ TEST(Programs, ACapacityThatIsJustEnoughIsTaken) {
       "04_preallocated", {"--model", kNano, "--prompt-ids", "1,2", "--new-tokens", "4", "--capacity", "5"});
   EXPECT_EQ(json.at("new_ids").size(), 4U);
   EXPECT_EQ(json.at("kv_bytes"), 2 * 2 * 2 * 5 * 4 * 4);
+  run_json("04_preallocated", {"--model", kNano, "--prompt-ids", "1", "--new-tokens", "1", "--capacity", "1"});
+}
+
+TEST(Programs, TheLargestNumbersAreNoFault) {
+  const std::string most = "9223372036854775807";
+  const nlohmann::json json =
+      run_json("02_cat_cache", {"--model", kNano, "--prompt-ids", "1,2", "--chunk", most, "--new-tokens", most});
+  EXPECT_EQ(json.at("finish_reason"), "context_full");
+  EXPECT_EQ(run_json("05_sliding_window", {"--model", kNano, "--prompt-ids", "1", "--window", most})
+                .at("new_ids")
+                .size(),
+            8U);
+}
+
+TEST(Programs, ACapacityThatNoMemoryHoldsIsAnErrorWithARemedy) {
+  for (const char* capacity : {"100000000000000", "9223372036854775807"}) {
+    const ProgramRun run =
+        run_program("04_preallocated", {"--model", kNano, "--prompt-ids", "1", "--capacity", capacity, "--json", "-"});
+    EXPECT_EQ(run.status, 2);
+    EXPECT_NE(run.err.find("not enough memory"), std::string::npos) << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1);
+  }
 }
 
 TEST(Programs, ABrokenModelFolderGetsOneLine) {

@@ -26,11 +26,10 @@ Samples samples(const char* chapter, std::vector<int64_t> new_ids, std::optional
 ThroughputResult made_up(std::vector<Samples> rows) {
   ThroughputResult result;
   result.model = "made-up";
-  result.dtype = "float32";
+  result.dtype = torch::kFloat32;
   result.threads = 2;
   result.read_bandwidth = 1e8;
   result.weight_bytes = 1000000;
-  result.quick = true;
   result.workloads = {{.workload = {{1, 2, 3, 4}, 3, 3}, .rows = std::move(rows)}};
   return result;
 }
@@ -59,6 +58,19 @@ TEST(ThroughputTable, AShorterUncachedRunIsComparedAsFarAsItGoes) {
       {samples("01_naive", {7}), samples("02_cat_cache", {7, 8, 9}), samples("04_preallocated", {7, 8, 1})})));
 }
 
+TEST(ThroughputTable, ARepetitionWithOtherTokensIsSaidAloud) {
+  Samples cached = samples("02_cat_cache", {7, 8, 9});
+  cached.repeatable = false;
+  EXPECT_FALSE(all_tokens_agree(made_up({samples("01_naive", {7, 8, 9}), cached})));
+}
+
+TEST(ThroughputTable, BFloat16PromisesNoIdentity) {
+  ThroughputResult result = made_up({samples("01_naive", {7, 8, 9}), samples("02_cat_cache", {7, 8, 1})});
+  result.dtype = torch::kBFloat16;
+  EXPECT_TRUE(all_tokens_agree(result));
+  EXPECT_NE(throughput_text(result).find("(bf16)"), std::string::npos);
+}
+
 TEST(ThroughputTable, AWindowThatHidesTokensPromisesNoIdentity) {
   const Samples hides = samples("05_sliding_window", {7, 1, 1}, 5), sees = samples("05_sliding_window", {7, 1, 1}, 6);
   EXPECT_TRUE(all_tokens_agree(made_up({samples("01_naive", {7, 8, 9}), hides})));  // 4 + 3 - 1 = 6 positions
@@ -81,8 +93,9 @@ TEST(Throughput, MeasuresEveryRowAndKeepsTheRawSamples) {
     EXPECT_EQ(row.at("tokens_per_s").size(), 3U);
     EXPECT_EQ(row.at("step_ms").size(), 3U * 19);
     const bool cached = row.at("chapter") != "01_naive";
+    const bool windowed = !row.at("window").is_null();
     EXPECT_EQ(row.at("cache_step_ms").size(), cached ? 3U * 19 : 0U);
-    EXPECT_EQ(row.at("linear_ms").get<double>() > 0, cached);
+    EXPECT_EQ(row.at("linear_ms").get<double>() > 0, cached && !windowed);
   }
   const auto& short_naive = json.at("workloads").at(1).at("rows").at(0);
   EXPECT_EQ(short_naive.at("repetitions"), 1);

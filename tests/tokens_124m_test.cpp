@@ -2,6 +2,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "chapters/chapters.h"
 #include "common/ids.h"
 #include "common/model_source.h"
@@ -14,6 +16,7 @@ TEST(Tokens124M, EveryChapterGivesTransformersTokens) {
   at::set_num_threads(usable_cores());
   const NamedModel model = open_model("gpt2-random", torch::kFloat32);
   const std::vector<int64_t> reference = golden_json("gpt2_random.json").at("ids");
+  EXPECT_GE(std::set<int64_t>(reference.begin() + 4, reference.end()).size(), 50U);  // one token for ever proves little
   const std::vector<int64_t> want(reference.begin() + 4, reference.begin() + 4 + 64);
   const CacheOptions options = default_cache_options(model.checkpoint.config.shape());
   for (const Chapter& chapter : chapters()) {

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "common/generate.h"
-
 namespace kvbook {
 
 NaiveGpt2::NaiveGpt2(const Checkpoint& checkpoint) : config_(checkpoint.config), weights_(checkpoint.weights) {}

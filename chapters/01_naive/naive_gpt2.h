@@ -1,5 +1,5 @@
 // Chapter 1: a complete GPT-2 without a cache, as plain as it can be. Everything later is compared with it, so it
-// shares no attention, cache or loop with the rest of the book.
+// shares no model, attention, cache or loop with the rest of the book: only how the best logit is chosen and timed.
 #pragma once
 
 #include <torch/types.h>
@@ -43,7 +43,7 @@ class NaiveGpt2 {
 
 /// Greedy generation that feeds the whole sequence again for every new token: n tokens cost n forwards, each longer
 /// than the one before. ids int64 [B, T].
-/// @throws c10::IndexError if T > context, c10::ValueError if ids is empty.
+/// @throws c10::IndexError if T > context, c10::ValueError if ids is empty or one is outside the vocabulary.
 Generation generate_naively(const NaiveGpt2& model, const torch::Tensor& ids, const GenerateOptions& options);
 
 /// Remembers the conversation as ids and nothing else.

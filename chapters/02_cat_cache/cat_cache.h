@@ -7,7 +7,8 @@ namespace kvbook {
 
 // ANCHOR: contract
 /// Growing cache: keys and values of each layer in one tensor that is replaced by a longer one.
-/// Memory: 2·L·B·H·P·D·sizeof(dtype); during an update the old and the new tensor of one layer exist together.
+/// Memory: 2·L·B·H·P·D·sizeof(dtype); during an update the old and the new tensor of one layer exist together. After an
+///         abandoned forward the layers that had grown keep their longer memory until the next update.
 /// Time:   update() copies all P + T tokens of its layer, so n tokens copy n²/2.
 /// Limit:  takes one token at a time once it holds some.
 class CatCache final : public KVCache {

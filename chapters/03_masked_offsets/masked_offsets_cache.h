@@ -7,7 +7,8 @@ namespace kvbook {
 
 // ANCHOR: contract
 /// Growing cache, as in chapter 2, for chunks of any length at any time.
-/// Memory: 2·L·B·H·P·D·sizeof(dtype); during an update the old and the new tensor of one layer exist together.
+/// Memory: 2·L·B·H·P·D·sizeof(dtype); during an update the old and the new tensor of one layer exist together. After an
+///         abandoned forward the layers that had grown keep their longer memory until the next update.
 /// Time:   update() copies all P + T tokens of its layer, so n tokens copy n²/2.
 class MaskedOffsetsCache final : public KVCache {
  public:

@@ -29,11 +29,7 @@ void SlidingWindowCache::on_begin(const Step& step) {
 // ANCHOR: update
 KeyValues SlidingWindowCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
   check_update(layer, key, value);
-  if (!keys_.defined()) {
-    const std::vector<int64_t> size = {shape().layers, rows(), shape().kv_heads, window_, shape().head_size};
-    keys_ = torch::empty(size, options());
-    values_ = torch::empty(size, options());
-  }
+  if (!keys_.defined()) allocate();
   const int64_t h = kept(), T = new_tokens();
   const torch::Tensor keys = keys_[layer], values = values_[layer];  // views: [B, H, W, D]
   if (h + T <= window_) {                                            // there is room: write in place, as in chapter 4
@@ -55,14 +51,20 @@ void SlidingWindowCache::on_commit() {
   const int64_t held = kept() + new_tokens();        // h + T
   const int64_t keep = std::min(held, window_ - 1);  // what the next query may still see
   const int64_t evicted = held - keep;
-  if (evicted > 0) {
-    for (int64_t layer = 0; layer < shape().layers; ++layer) {
-      const bool staged = !staged_keys_.empty();
-      const torch::Tensor keys = staged ? staged_keys_[layer] : keys_[layer];
-      const torch::Tensor values = staged ? staged_values_[layer] : values_[layer];
-      // clone: source and target may overlap, and copy_ refuses that
-      keys_[layer].narrow(kSeqAxis, 0, keep).copy_(keys.narrow(kSeqAxis, evicted, keep).clone());
-      values_[layer].narrow(kSeqAxis, 0, keep).copy_(values.narrow(kSeqAxis, evicted, keep).clone());
+  // Moves the last `keep` slots to the front. Through scratch, since copy_ between overlapping views is undefined; and
+  // scratch is made beforehand, since an allocation that fails here would leave some layers shifted and others not.
+  const auto shift = [&](const torch::Tensor& slots) {
+    scratch_.narrow(kSeqAxis, 0, keep).copy_(slots.narrow(kSeqAxis, evicted, keep));
+    slots.narrow(kSeqAxis, 0, keep).copy_(scratch_.narrow(kSeqAxis, 0, keep));
+  };
+  for (int64_t layer = 0; evicted > 0 && layer < shape().layers; ++layer) {
+    const torch::Tensor keys = keys_[layer], values = values_[layer];
+    if (staged_keys_.empty()) {
+      shift(keys);
+      shift(values);
+    } else {
+      keys.narrow(kSeqAxis, 0, keep).copy_(staged_keys_[layer].narrow(kSeqAxis, evicted, keep));
+      values.narrow(kSeqAxis, 0, keep).copy_(staged_values_[layer].narrow(kSeqAxis, evicted, keep));
     }
   }
   staged_keys_.clear();
@@ -71,18 +73,28 @@ void SlidingWindowCache::on_commit() {
 // ANCHOR_END: on_commit
 
 // ANCHOR: memory
+void SlidingWindowCache::allocate() {
+  const std::vector<int64_t> size = {shape().layers, rows(), shape().kv_heads, window_, shape().head_size};
+  keys_ = torch::empty(size, options());
+  values_ = torch::empty(size, options());
+  scratch_ = torch::empty_like(keys_[0]);
+}
+
+void SlidingWindowCache::release() {
+  keys_.reset();
+  values_.reset();
+  scratch_.reset();
+}
+
 void SlidingWindowCache::on_abandon() {  // the slots past kept() do not count, so there is nothing to undo in them
   staged_keys_.clear();
   staged_values_.clear();
-  if (length() > 0) return;
-  keys_.reset();
-  values_.reset();
+  if (length() == 0) release();
 }
 
 void SlidingWindowCache::reset() {
   KVCache::reset();
-  keys_.reset();
-  values_.reset();
+  release();
 }
 
 int64_t SlidingWindowCache::bytes() const { return keys_.defined() ? keys_.nbytes() + values_.nbytes() : 0; }

@@ -14,8 +14,8 @@ torch::Tensor window_mask(int64_t h, int64_t T, int64_t W, torch::Device device)
 // ANCHOR: contract
 /// The last W tokens, oldest first, in one [L, B, H, W, D] buffer each for keys and values. A query needs W - 1 old
 /// keys and its own, so between forwards the first min(P, W - 1) slots are filled and one is free for the next token.
-/// Memory: 2·L·B·H·W·D·sizeof(dtype), at the first update; a chunk that does not fit the free slots is staged beside
-/// it until commit: 2·L·B·H·(W - 1 + T)·D·sizeof(dtype) more.
+/// Memory: 2·L·B·H·W·D·sizeof(dtype), at the first update, and scratch for one layer's keys, B·H·W·D. A chunk that does
+///         not fit the free slots is staged beside them until commit: 2·L·B·H·(W - 1 + T)·D·sizeof(dtype) more.
 /// Time:   update() copies T tokens; commit() shifts W - 1 tokens of every layer once the window is full.
 class SlidingWindowCache final : public KVCache {
  public:
@@ -34,10 +34,13 @@ class SlidingWindowCache final : public KVCache {
 // ANCHOR_END: contract
 
  private:
+  void allocate();
+  void release();
   int64_t kept() const { return std::min(length(), window_ - 1); }  // h: old tokens, in slots [0, h)
 
   int64_t window_;                                        // W
   torch::Tensor keys_, values_;                           // [L, B, H, W, D], undefined before the first update
+  torch::Tensor scratch_;                                 // [B, H, W, D]: what a shift moves lies here for a moment
   std::vector<torch::Tensor> staged_keys_, staged_values_;  // a layer each, [B, H, h + T, D]: a chunk too long for the slots
   torch::Tensor visible_;                                 // of the open forward
 };

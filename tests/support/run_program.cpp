@@ -31,12 +31,13 @@ namespace {
 }  // namespace
 
 std::string scratch_folder() {
-  static const std::string folder = [] {
-    const auto path = std::filesystem::temp_directory_path() / ("kvbook_test_" + std::to_string(getpid()));
-    std::filesystem::create_directories(path);
-    return path.string();
-  }();
-  return folder;
+  struct Folder {
+    const std::filesystem::path path = std::filesystem::temp_directory_path() / ("kvbook_test_" + std::to_string(getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+  };
+  static const Folder folder;
+  return folder.path.string();
 }
 
 ProgramRun run_program(const std::string& name, const std::vector<std::string>& arguments) {
