@@ -417,7 +417,7 @@ INSTANTIATE_TEST_SUITE_P(
         BrokenFiles{"TwoSpaces", "merges.txt", "line 1", merges("a  b\n")},
         BrokenFiles{"SpaceFirst", "merges.txt", "line 1", merges(" a\n")},
         BrokenFiles{"SpaceLast", "merges.txt", "line 1", merges("a \n")},
-        BrokenFiles{"ATab", "merges.txt", "line 1: \"a\\tb\" is not two", merges("a\tb\n")},
+        BrokenFiles{"ATab", "merges.txt", "line 1: \"a\\x09b\" is not two", merges("a\tb\n")},
         BrokenFiles{"EmptyLineInside", "merges.txt", "line 2: \"\" is not two", merges("a b\n\nab c\n")},
         BrokenFiles{"VersionNotFirst", "merges.txt", "line 2: \"#version:\" is not in", merges("a b\n#version: 0.2\n")},
         BrokenFiles{"LeftUnknown", "merges.txt", "line 1: \"zz\" is not in vocab.json", merges("zz a\n")},
