@@ -97,10 +97,14 @@ torch::ScalarType parse_dtype(const std::string& name) {
 
 std::string dtype_name(torch::ScalarType dtype) {
   switch (dtype) {
-    case torch::kFloat32: return "float32";
-    case torch::kFloat64: return "float64";
-    case torch::kBFloat16: return "bfloat16";
-    default: return c10::toString(dtype);
+    case torch::kFloat32:
+      return "float32";
+    case torch::kFloat64:
+      return "float64";
+    case torch::kBFloat16:
+      return "bfloat16";
+    default:
+      return c10::toString(dtype);
   }
 }
 
@@ -167,7 +171,8 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
 
   for (const auto& [option, has_meaning] : meaning) {
     if (option->count() > 0 && !has_meaning) {
-      throw UsageError(fmt::format("--{} has no meaning for {}: leave it out", option->get_lnames().front(), chapter.name));
+      throw UsageError(
+          fmt::format("--{} has no meaning for {}: leave it out", option->get_lnames().front(), chapter.name));
     }
   }
   if (prompt->count() > 0 && prompt_ids->count() > 0) {

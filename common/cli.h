@@ -58,8 +58,8 @@ int usable_cores();
 /// @throws UsageError unless 1 <= threads <= 1024; more than that many cannot be created everywhere.
 void check_threads(int64_t threads);
 
-/// Runs `program` and turns what it throws, or a standard output that cannot be written, into the contract's exit status:
-/// one line on standard error and 2.
+/// Runs `program` and turns what it throws, or a standard output that cannot be written, into the contract's exit
+/// status: one line on standard error and 2.
 int exit_status_of(const std::string& program_name, const std::function<int()>& program);
 
 }  // namespace kvbook

@@ -11,8 +11,8 @@ namespace kvbook {
 /// What ids read as: text, or ids separated by commas without a tokenizer. End-of-text is a line end.
 std::string readable(const Tokenizer* tokenizer, const std::vector<int64_t>& ids);
 
-/// Prints to standard output, token by token, at once; a token that begins with a space and would pass column 100 begins
-/// a line instead. The tokenizer may be null and must outlive this object.
+/// Prints to standard output, token by token, at once; a token that begins with a space and would pass column 100
+/// begins a line instead. The tokenizer may be null and must outlive this object.
 class ConsoleText {
  public:
   explicit ConsoleText(const Tokenizer* tokenizer);

@@ -7,9 +7,12 @@ namespace kvbook {
 
 const char* to_string(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kLength: return "length";
-    case FinishReason::kEos: return "eos";
-    case FinishReason::kContextFull: return "context_full";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kEos:
+      return "eos";
+    case FinishReason::kContextFull:
+      return "context_full";
   }
   TORCH_INTERNAL_ASSERT(false, "unknown finish reason");
 }

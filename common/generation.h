@@ -17,15 +17,15 @@ enum class FinishReason { kLength, kEos, kContextFull };
 const char* to_string(FinishReason reason);  ///< "length", "eos", "context_full": the contract's words
 
 struct GenerateOptions {
-  int64_t new_tokens = 200;            // at least 1
-  std::optional<int64_t> chunk = {};        // prefill at most this many tokens a forward; undefined: the whole prompt
-  std::optional<int64_t> stop_at = {};      // end when every row has produced this id, which is its last
-  Clock clock = steady_seconds;        // a test brings its own
+  int64_t new_tokens = 200;             // at least 1
+  std::optional<int64_t> chunk = {};    // prefill at most this many tokens a forward; undefined: the whole prompt
+  std::optional<int64_t> stop_at = {};  // end when every row has produced this id, which is its last
+  Clock clock = steady_seconds;         // a test brings its own
   std::function<void(const torch::Tensor&)> on_token = {};  // int64 [B], as soon as they are known; may be empty
 };
 
 struct Generation {
-  torch::Tensor new_ids;      // int64 [B, n]; a row that stopped earlier is filled up with the stop id
+  torch::Tensor new_ids;  // int64 [B, n]; a row that stopped earlier is filled up with the stop id
   FinishReason finish_reason = FinishReason::kLength;
   double min_margin = 0;      // the smallest gap between the two best logits over all decisions
   torch::Tensor last_logits;  // [B, V]: those that chose the last new ids

@@ -47,7 +47,7 @@ torch::Tensor SelfAttentionImpl::forward(const torch::Tensor& x, KVCache& cache)
   };
   const auto qkv = c_attn_(x).split(E, -1);
   const KeyValues kv = cache.update(layer_, per_head(qkv[1]), per_head(qkv[2]));
-  const torch::Tensor mixed = attend(per_head(qkv[0]), kv);             // [B, H, T, D]
+  const torch::Tensor mixed = attend(per_head(qkv[0]), kv);                 // [B, H, T, D]
   return c_proj_(mixed.transpose(kHeadAxis, kSeqAxis).reshape({B, T, E}));  // heads side by side again
 }
 // ANCHOR_END: attention_forward

@@ -71,7 +71,8 @@ TORCH_MODULE(Block);
 
 // ANCHOR: gpt2
 /// The model. Its parameters are the checkpoint's tensors themselves, not copies. Works in the checkpoint's dtype.
-/// Records no gradients, in whatever thread it runs. Stateless between forwards, so threads may share one; a cache, not.
+/// Records no gradients, in whatever thread it runs. Stateless between forwards, so threads may share one; a cache,
+/// not.
 class Gpt2Impl : public torch::nn::Module {
  public:
   explicit Gpt2Impl(const Checkpoint& checkpoint);

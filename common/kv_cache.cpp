@@ -16,8 +16,8 @@ torch::Tensor KVCache::begin(const Step& step) {
   TORCH_CHECK_VALUE(step.ids.defined() && step.ids.dim() == 2 && step.ids.scalar_type() == torch::kInt64,
                     "ids must be int64 [B, T]");
   TORCH_CHECK_VALUE(step.ids.numel() > 0, "ids has shape ", step.ids.sizes(), ": there is no token in it");
-  TORCH_CHECK_VALUE(!knows_layout() || step.ids.size(0) == rows_, "the cache holds ", rows_,
-                    " rows and this step has ", step.ids.size(0), ": call reset() before another batch size");
+  TORCH_CHECK_VALUE(!knows_layout() || step.ids.size(0) == rows_, "the cache holds ", rows_, " rows and this step has ",
+                    step.ids.size(0), ": call reset() before another batch size");
   step_rows_ = step.ids.size(0);
   step_tokens_ = step.ids.size(1);
   on_begin(step);

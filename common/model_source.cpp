@@ -59,8 +59,8 @@ std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, c
   if (const auto* text = std::get_if<std::string>(&input)) {
     if (text->empty()) throw UsageError(fmt::format("{} is empty: give at least one token", flag));
     if (!model.tokenizer) {
-      throw UsageError(fmt::format("the model '{}' has no tokenizer for the text of {}: use {}-ids 1,2,3", model.name,
-                                   flag, flag));
+      throw UsageError(
+          fmt::format("the model '{}' has no tokenizer for the text of {}: use {}-ids 1,2,3", model.name, flag, flag));
     }
     ids = model.tokenizer->encode(*text);
   } else {
@@ -69,8 +69,7 @@ std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, c
   for (const int64_t id : ids) {
     if (id < 0 || id >= model.checkpoint.config.vocabulary) {
       throw UsageError(fmt::format("{}{}: id {} is not in the vocabulary of '{}' (0 to {})", flag,
-                                   is_text ? "" : "-ids", id, model.name,
-                                   model.checkpoint.config.vocabulary - 1));
+                                   is_text ? "" : "-ids", id, model.name, model.checkpoint.config.vocabulary - 1));
     }
   }
   return ids;

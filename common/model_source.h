@@ -23,14 +23,15 @@ inline constexpr uint64_t kRandomModelSeed = 124;
 /// "Hello, I am" in GPT-2's vocabulary: the prompt of gpt2-random, which has no tokenizer.
 inline const std::vector<int64_t> kHelloIAm = {15496, 11, 314, 716};
 
-/// `name` is tales, gpt2-random, gpt2 or a folder. @throws UsageError or c10::ValueError naming the fault and the remedy.
+/// `name` is tales, gpt2-random, gpt2 or a folder. @throws UsageError or c10::ValueError naming the fault and the
+/// remedy.
 NamedModel open_model(const std::string& name, torch::ScalarType dtype);
 
 /// The folder of the repository's own data, data/.
 std::filesystem::path data_folder();
 
-/// The input as ids. `flag` is --prompt or --turn, for messages. @throws UsageError if text is given without a tokenizer,
-/// there is nothing in it, or an id is outside the vocabulary.
+/// The input as ids. `flag` is --prompt or --turn, for messages. @throws UsageError if text is given without a
+/// tokenizer, there is nothing in it, or an id is outside the vocabulary.
 std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, const std::string& flag);
 
 /// A tale's opening; for gpt2-random the ids of "Hello, I am". @throws UsageError for a model without a tokenizer.

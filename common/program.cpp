@@ -132,7 +132,8 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
   if (!chapter.no_chunk_on_history.empty() && chunk > 1 && prompt - 1 > chunk) {  // a second chunk of 2 or more
     throw UsageError(fmt::format("--chunk {} of {} tokens: {}", chunk, prompt, chapter.no_chunk_on_history));
   }
-  const int64_t most = tokens + new_tokens - 1 + static_cast<int64_t>(inputs.size() - 1) * (new_tokens - sure_of_answer);
+  const int64_t most =
+      tokens + new_tokens - 1 + static_cast<int64_t>(inputs.size() - 1) * (new_tokens - sure_of_answer);
   if (options.capacity && most > *options.capacity) {
     throw UsageError(fmt::format("--capacity {} is too small: {} tokens may have to be held", *options.capacity, most));
   }

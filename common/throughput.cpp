@@ -180,7 +180,8 @@ int64_t weight_bytes_per_token(const Checkpoint& checkpoint) {
   return bytes;
 }
 
-std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
+std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload,
+                                    const Samples& row) {
   const int64_t positions = static_cast<int64_t>(workload.workload.prompt.size()) + workload.workload.new_tokens - 1;
   const auto sees_all = [&](const Samples& r) { return r.entry.window.value_or(positions) >= positions; };
   if (!promises_same_tokens(result.dtype) || !sees_all(row)) return std::nullopt;

@@ -30,14 +30,14 @@ struct Samples {
   std::vector<int64_t> new_ids = {};
   bool repeatable = true;  // every repetition gave the same ids
   int64_t repetitions = 0;
-  std::vector<double> ttft_ms = {};          // a repetition each
-  std::vector<double> tokens_per_s = {};     // a repetition each, prompt included
-  std::vector<double> step_ms = {};          // every decode step of every repetition
-  std::vector<double> cache_step_ms = {};    // time inside the cache in those steps; empty for chapter 1
-  int64_t kv_bytes = 0;                 // at the end
-  int64_t peak_bytes = 0;               // the most that the cache held during one step
-  double linear_ms = 0;                 // a step's at::linear calls alone, interleaved, median; 0: not measured
-  double step_beside_linear_ms = 0;     // the steps that they were interleaved with, median
+  std::vector<double> ttft_ms = {};        // a repetition each
+  std::vector<double> tokens_per_s = {};   // a repetition each, prompt included
+  std::vector<double> step_ms = {};        // every decode step of every repetition
+  std::vector<double> cache_step_ms = {};  // time inside the cache in those steps; empty for chapter 1
+  int64_t kv_bytes = 0;                    // at the end
+  int64_t peak_bytes = 0;                  // the most that the cache held during one step
+  double linear_ms = 0;                    // a step's at::linear calls alone, interleaved, median; 0: not measured
+  double step_beside_linear_ms = 0;        // the steps that they were interleaved with, median
   double min_margin = 0;
 };
 
@@ -51,8 +51,8 @@ struct ThroughputResult {
   torch::ScalarType dtype = torch::kFloat32;
   int threads = 0;
   Machine machine;
-  double read_bandwidth = 0;     // bytes a second
-  int64_t weight_bytes = 0;      // read for every token
+  double read_bandwidth = 0;  // bytes a second
+  int64_t weight_bytes = 0;   // read for every token
   std::vector<WorkloadResult> workloads;
 };
 
@@ -78,8 +78,8 @@ ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint
 /// Bytes of weights that one decode step reads: all parameters but the position table.
 int64_t weight_bytes_per_token(const Checkpoint& checkpoint);
 
-/// Does this row have the tokens that it must have: the same in every repetition, and those of the rows above it, as far
-/// as both go? Undefined where none are promised: the window hides some tokens, or the dtype is bfloat16.
+/// Does this row have the tokens that it must have: the same in every repetition, and those of the rows above it, as
+/// far as both go? Undefined where none are promised: the window hides some tokens, or the dtype is bfloat16.
 std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row);
 
 double median(std::vector<double> values);

@@ -43,14 +43,13 @@ std::string row_text(const ThroughputResult& r, const WorkloadResult& workload, 
   const double bytes_per_s = static_cast<double>(r.weight_bytes) / (step / 1e3);
   const std::string p99 = row.step_ms.empty() ? "-" : fmt::format("{:.1f}", percentile_99(row.step_ms));
   const std::string cache_ms = row.cache_step_ms.empty() ? "-" : fmt::format("{:.2f}", median(row.cache_step_ms));
-  const std::string mark =
-      uncached && workload.workload.uncached_new_tokens < workload.workload.new_tokens ? " *" : "";
-  return fmt::format("{:<26} {:>7.0f} {:>8.1f} {:>19} {:>7.1f} {:>7} {:>6.1f}x {:>5.1f} {:>4.0f}% {:>7} {:>6.1f} {:>7.1f} {:>8}\n",
-                     row.entry.label() + mark, static_cast<double>(r.weight_bytes) / kMega, median(row.ttft_ms),
-                     with_spread(row.tokens_per_s), step, p99,
-                     median(row.tokens_per_s) / median(workload.rows.front().tokens_per_s), bytes_per_s / kGiga,
-                     100 * bytes_per_s / r.read_bandwidth, cache_ms, static_cast<double>(row.kv_bytes) / kMega,
-                     static_cast<double>(row.peak_bytes) / kMega, same_tokens_text(r, workload, row));
+  const std::string mark = uncached && workload.workload.uncached_new_tokens < workload.workload.new_tokens ? " *" : "";
+  return fmt::format(
+      "{:<26} {:>7.0f} {:>8.1f} {:>19} {:>7.1f} {:>7} {:>6.1f}x {:>5.1f} {:>4.0f}% {:>7} {:>6.1f} {:>7.1f} {:>8}\n",
+      row.entry.label() + mark, static_cast<double>(r.weight_bytes) / kMega, median(row.ttft_ms),
+      with_spread(row.tokens_per_s), step, p99, median(row.tokens_per_s) / median(workload.rows.front().tokens_per_s),
+      bytes_per_s / kGiga, 100 * bytes_per_s / r.read_bandwidth, cache_ms, static_cast<double>(row.kv_bytes) / kMega,
+      static_cast<double>(row.peak_bytes) / kMega, same_tokens_text(r, workload, row));
 }
 
 std::string linear_text(const WorkloadResult& workload) {
@@ -67,16 +66,18 @@ std::string linear_text(const WorkloadResult& workload) {
 std::string workload_text(const ThroughputResult& r, const WorkloadResult& workload) {
   const Samples& first_cached = workload.rows.at(std::min<size_t>(1, workload.rows.size() - 1));
   const std::set<int64_t> distinct(first_cached.new_ids.begin(), first_cached.new_ids.end());
-  std::string text = fmt::format("\n{} prompt tokens + {} new ones, {} · {} of the {} new ids are distinct · smallest gap {:.5f}\n",
-                                 workload.workload.prompt.size(), first_cached.new_ids.size(),
-                                 first_cached.repetitions == 1 ? "one repetition" : fmt::format("{} repetitions in turn, after a warm-up",
-                                                                          first_cached.repetitions),
-                                 distinct.size(), first_cached.new_ids.size(), first_cached.min_margin);
-  text += fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "", "weights", "TTFT",
-                      "tok/s end to end", "ms/token", "", "x", "", "of", "cache", "KV", "peak", "same");
-  text += fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "chapter", "MB/tok", "ms",
-                      first_cached.repetitions == 1 ? "" : "median [min-max]", "median", "p99", "naive", "GB/s", "read", "ms/tok", "MB", "MB",
-                      "tokens");
+  std::string text = fmt::format(
+      "\n{} prompt tokens + {} new ones, {} · {} of the {} new ids are distinct · smallest gap {:.5f}\n",
+      workload.workload.prompt.size(), first_cached.new_ids.size(),
+      first_cached.repetitions == 1 ? "one repetition"
+                                    : fmt::format("{} repetitions in turn, after a warm-up", first_cached.repetitions),
+      distinct.size(), first_cached.new_ids.size(), first_cached.min_margin);
+  text +=
+      fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "", "weights",
+                  "TTFT", "tok/s end to end", "ms/token", "", "x", "", "of", "cache", "KV", "peak", "same");
+  text += fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "chapter",
+                      "MB/tok", "ms", first_cached.repetitions == 1 ? "" : "median [min-max]", "median", "p99", "naive",
+                      "GB/s", "read", "ms/tok", "MB", "MB", "tokens");
   for (const Samples& row : workload.rows) text += row_text(r, workload, row);
   if (workload.workload.uncached_new_tokens < workload.workload.new_tokens) {
     text += fmt::format("* {} new tokens, once: each costs a forward over everything before it\n",
@@ -88,9 +89,12 @@ std::string workload_text(const ThroughputResult& r, const WorkloadResult& workl
 constexpr char kNotes[] =
     "\nPublished, on another machine (Mac Mini M4, CPU; S. Raschka, LLMs-from-scratch, ch04/03_kv-cache; GPT-2 124M,\n"
     "\"Hello, I am\", 200 new tokens): 27 / 144 / 166 tok/s, 1 / 5.3 / 6.1 times, for naive / cat / preallocated.\n"
-    "What the table does not show: other batch sizes, other dtypes, real text (the weights are random, the work is the\n"
-    "same), and the cost of loading. GB/s counts the weights only: bytes of all but the position table, over the median\n"
-    "step. ms/token counts decode steps only; tok/s counts the prompt too. Cache ms/token holds the checks of the stop-watch\n"
+    "What the table does not show: other batch sizes, other dtypes, real text (the weights are random, the work is "
+    "the\n"
+    "same), and the cost of loading. GB/s counts the weights only: bytes of all but the position table, over the "
+    "median\n"
+    "step. ms/token counts decode steps only; tok/s counts the prompt too. Cache ms/token holds the checks of the "
+    "stop-watch\n"
     "around the cache, some hundredths of a millisecond; peak is the most that the cache held in any forward.\n";
 
 nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {

@@ -43,7 +43,8 @@ Json parse_entries(const std::string& text, const std::string& where) {
 }
 
 int64_t checked_id(const std::string& entry, const Json& value, const std::string& where) {
-  TORCH_CHECK_VALUE(value.is_number_integer(), where, ": the id of ", quoted_name(entry), " is not an integer", kRemedy);
+  TORCH_CHECK_VALUE(value.is_number_integer(), where, ": the id of ", quoted_name(entry), " is not an integer",
+                    kRemedy);
   const bool in_range = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t{MergeTable::kLargestId}
                                                    : value.get<int64_t>() >= 0;
   TORCH_CHECK_VALUE(in_range, where, ": the id of ", quoted_name(entry), " is ", value.dump(),
@@ -62,8 +63,8 @@ Ids read_ids(const std::filesystem::path& path) {
     TORCH_CHECK_VALUE(!entry.empty(), where, " has an empty entry", kRemedy);
     const int64_t id = checked_id(entry, value, where);
     const auto [other, is_new] = entry_of.emplace(id, entry);
-    TORCH_CHECK_VALUE(is_new, where, ": ", quoted_name(other->second), " and ", quoted_name(entry), " have the same id ",
-                      id, kRemedy);
+    TORCH_CHECK_VALUE(is_new, where, ": ", quoted_name(other->second), " and ", quoted_name(entry),
+                      " have the same id ", id, kRemedy);
     ids.emplace(entry, id);
   }
   return ids;
@@ -103,8 +104,8 @@ class MergeReader {
     const int64_t left_id = id_of(left);
     const int64_t right_id = id_of(right);
     const int64_t result_id = id_of(left + right);
-    TORCH_CHECK_VALUE(merges_.table.add(left_id, right_id, result_id), where_, ", line ", line_, ": ", quoted_name(line),
-                      " repeats an earlier line", kRemedy);
+    TORCH_CHECK_VALUE(merges_.table.add(left_id, right_id, result_id), where_, ", line ", line_, ": ",
+                      quoted_name(line), " repeats an earlier line", kRemedy);
     merges_.results.insert(result_id);
   }
 

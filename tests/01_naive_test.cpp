@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "chapters/01_naive/naive_gpt2.h"
-#include "common/gpt2.h"
 #include "chapters/03_masked_offsets/masked_offsets_cache.h"
+#include "common/gpt2.h"
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 

@@ -1,8 +1,7 @@
 // Chapter 2's own promises.
-#include "chapters/02_cat_cache/cat_cache.h"
-
 #include <gtest/gtest.h>
 
+#include "chapters/02_cat_cache/cat_cache.h"
 #include "tests/support/small_forward.h"
 
 namespace kvbook {

@@ -1,9 +1,8 @@
 // Chapter 3's own promises.
-#include "chapters/03_masked_offsets/masked_offsets_cache.h"
-
 #include <gtest/gtest.h>
 
 #include "chapters/03_masked_offsets/causal_mask.h"
+#include "chapters/03_masked_offsets/masked_offsets_cache.h"
 #include "common/cached_session.h"
 #include "tests/support/golden.h"
 #include "tests/support/oracle.h"
@@ -16,9 +15,8 @@ namespace {
 using Numbers = std::vector<int64_t>;
 
 TEST(CausalMask, KnowsTheOffset) {
-  const torch::Tensor two_old_three_new = torch::tensor({{true, true, true, false, false},
-                                                         {true, true, true, true, false},
-                                                         {true, true, true, true, true}});
+  const torch::Tensor two_old_three_new = torch::tensor(
+      {{true, true, true, false, false}, {true, true, true, true, false}, {true, true, true, true, true}});
   EXPECT_TRUE(causal_mask(2, 3, torch::kCPU).equal(two_old_three_new));
   EXPECT_TRUE(causal_mask(0, 2, torch::kCPU).equal(torch::tensor({{true, false}, {true, true}})));
   EXPECT_TRUE(causal_mask(3, 1, torch::kCPU).equal(torch::ones({1, 4}, torch::kBool)));

@@ -1,8 +1,7 @@
 // Chapter 4's own promises.
-#include "chapters/04_preallocated/preallocated_cache.h"
-
 #include <gtest/gtest.h>
 
+#include "chapters/04_preallocated/preallocated_cache.h"
 #include "common/generate.h"
 #include "tests/support/caches.h"
 #include "tests/support/golden.h"

@@ -1,9 +1,8 @@
 // Chapter 5's own promises.
-#include "chapters/05_sliding_window/sliding_window_cache.h"
-
 #include <gtest/gtest.h>
 
 #include "chapters/05_sliding_window/forgetting.h"
+#include "chapters/05_sliding_window/sliding_window_cache.h"
 #include "tests/support/small_forward.h"
 
 namespace kvbook {
@@ -20,9 +19,10 @@ Numbers keys_seen(const KeyValues& kv, int64_t T) {
 
 TEST(WindowMask, IsABandOfWidthW) {
   // Two old keys, three new ones, W = 3: columns are positions P - 2 to P + 2.
-  EXPECT_TRUE(window_mask(2, 3, 3, torch::kCPU).equal(torch::tensor({{true, true, true, false, false},
-                                                                     {false, true, true, true, false},
-                                                                     {false, false, true, true, true}})));
+  EXPECT_TRUE(
+      window_mask(2, 3, 3, torch::kCPU)
+          .equal(torch::tensor(
+              {{true, true, true, false, false}, {false, true, true, true, false}, {false, false, true, true, true}})));
   EXPECT_TRUE(window_mask(0, 2, 1, torch::kCPU).equal(torch::tensor({{true, false}, {false, true}})));
   EXPECT_TRUE(window_mask(1, 2, 8, torch::kCPU).equal(torch::tensor({{true, true, false}, {true, true, true}})));
 }
@@ -83,9 +83,7 @@ TEST(SlidingWindowCache, AWindowAboveTheContextIsTheContext) {
   EXPECT_EQ(cache.bytes(), 2 * 2 * 1 * 2 * 8 * 4 * 4);
 }
 
-TEST(SlidingWindowCache, RefusesAWindowOfNothing) {
-  EXPECT_THROW(SlidingWindowCache(kSmallShape, 0), c10::ValueError);
-}
+TEST(SlidingWindowCache, RefusesAWindowOfNothing) { EXPECT_THROW(SlidingWindowCache(kSmallShape, 0), c10::ValueError); }
 
 TEST(Wrapped, BreaksLinesAtSpacesAndKeepsLongWordsWhole) {
   EXPECT_EQ(wrapped("one two three", 7), (std::vector<std::string>{"one two", "three"}));

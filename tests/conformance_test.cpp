@@ -228,7 +228,8 @@ TEST_P(CacheConformance, AFirstForwardThatFailsBindsNothing) {
 }
 
 TEST_P(CacheConformance, Case13InBFloat16TokensAgreeWhereTheGapIsWideEnough) {
-  // bfloat16 keeps 8 bits: logits of size 4 move by some hundredths a layer. The gap of two logits can move by twice that.
+  // bfloat16 keeps 8 bits: logits of size 4 move by some hundredths a layer. The gap of two logits can move by twice
+  // that.
   const double tolerance = 0.15;
   const Checkpoint half = golden_checkpoint("nano", torch::kBFloat16);
   Gpt2 model(half);
@@ -278,8 +279,9 @@ TEST_P(CacheConformance, Case12EqualLogitsGiveTheLowestId) {
 
 TEST_P(CacheConformance, Case25TheFirstTokenIsTimedAfterThePromptAndTheRestOneByOne) {
   RecordingCache recording(*cache_);
-  const GenerateOptions options{  // a clock that counts forwards
-      .new_tokens = 3, .clock = [&] { return static_cast<double>(recording.query_tokens.size()); }};
+  const GenerateOptions options{// a clock that counts forwards
+                                .new_tokens = 3,
+                                .clock = [&] { return static_cast<double>(recording.query_tokens.size()); }};
   const Timings timings = generate(model_, recording, to_row({2, 14, 0, 4}), options).timings;
   EXPECT_EQ(timings.start, 0);
   EXPECT_EQ(timings.token_times, (std::vector<double>{1, 2, 3}));

@@ -1,9 +1,10 @@
 // The outside oracle: what transformers computed in float64 for the two small models in data/golden.
+#include "tests/support/golden.h"
+
 #include <gtest/gtest.h>
 
 #include "chapters/01_naive/naive_gpt2.h"
 #include "tests/support/caches.h"
-#include "tests/support/golden.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensors.h"
 

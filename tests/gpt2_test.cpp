@@ -17,10 +17,12 @@ TEST(Gpt2, Case18HasTheParametersOfTheHuggingFaceCheckpointAndNoHeadOfItsOwn) {
       {"wte.weight", {16, 8}}, {"wpe.weight", {8, 8}}, {"ln_f.weight", {8}}, {"ln_f.bias", {8}}};
   for (const char* block : {"h.0.", "h.1."}) {
     const std::map<std::string, std::vector<int64_t>> parts = {
-        {"ln_1.weight", {8}},           {"ln_1.bias", {8}},         {"ln_2.weight", {8}},
-        {"ln_2.bias", {8}},             {"attn.c_attn.bias", {24}}, {"attn.c_attn.weight", {8, 24}},
-        {"attn.c_proj.weight", {8, 8}}, {"attn.c_proj.bias", {8}},  {"mlp.c_fc.weight", {8, 32}},
-        {"mlp.c_fc.bias", {32}},        {"mlp.c_proj.bias", {8}},   {"mlp.c_proj.weight", {32, 8}}};
+        {"ln_1.weight", {8}},           {"ln_1.bias", {8}},
+        {"ln_2.weight", {8}},           {"ln_2.bias", {8}},
+        {"attn.c_attn.bias", {24}},     {"attn.c_attn.weight", {8, 24}},
+        {"attn.c_proj.weight", {8, 8}}, {"attn.c_proj.bias", {8}},
+        {"mlp.c_fc.weight", {8, 32}},   {"mlp.c_fc.bias", {32}},
+        {"mlp.c_proj.bias", {8}},       {"mlp.c_proj.weight", {32, 8}}};
     for (const auto& [name, shape] : parts) want[block + name] = shape;
   }
   std::map<std::string, std::vector<int64_t>> got;

@@ -117,7 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Of, EveryCache, testing::ValuesIn(all_cache_cases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(KeyValueBytes, OfGpt2With124MParametersAre73728ATokenInFloat32) {
-  const ModelShape gpt2 = {.layers = 12, .heads = 12, .kv_heads = 12, .head_size = 64, .context = 1024, .vocabulary = 50257};
+  const ModelShape gpt2 = {
+      .layers = 12, .heads = 12, .kv_heads = 12, .head_size = 64, .context = 1024, .vocabulary = 50257};
   EXPECT_EQ(key_value_bytes(gpt2, 1, 1, 4), 73728);
   EXPECT_EQ(key_value_bytes(gpt2, 1, 1024, 4), 75497472);
 }

@@ -32,7 +32,8 @@ TEST(MeasuredCache, SeesOldAndNewAtOnceInACatAndNothingMoreInAPreallocatedBuffer
     forward_numbered(measured_preallocated, T);
   }
   // Keys or values of one layer take 2 heads · 4 · 4 bytes a token: 128 with 4 tokens, 160 with 5. The step begins with
-  // four times 128; each of the four in turn becomes 160 before its 128 are released: most at the last, 3·160 + 128 + 160.
+  // four times 128; each of the four in turn becomes 160 before its 128 are released: most at the last, 3·160 + 128 +
+  // 160.
   EXPECT_EQ(measured_cat.forwards()[1].peak_bytes, 768);
   EXPECT_EQ(measured_preallocated.forwards()[1].peak_bytes, preallocated.bytes() + 8);  // and one position, int64
 }

@@ -27,7 +27,8 @@ int run_beside_broken(std::vector<const char*> arguments, std::string& output) {
   arguments.insert(arguments.begin(), {"02_cat_cache", "--prompt-ids", "1,2,3", "--new-tokens", "8", "--threads", "1"});
   arguments.insert(arguments.end(), {"--model", KVBOOK_DATA_FOLDER "/golden/tiny"});
   testing::internal::CaptureStdout();
-  const int status = run_program(static_cast<int>(arguments.size()), arguments.data(), find_chapter("02_cat_cache"), {broken});
+  const int status =
+      run_program(static_cast<int>(arguments.size()), arguments.data(), find_chapter("02_cat_cache"), {broken});
   output = testing::internal::GetCapturedStdout();
   return status;
 }

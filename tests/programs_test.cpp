@@ -46,9 +46,9 @@ TEST(Programs, EveryChapterGivesTheGoldenRunsThroughTheJson) {
   for (const GoldenRun& golden : golden_runs("tiny", "full")) {
     if (golden.prompt.size() < 4 || golden.prompt.size() > 7) continue;
     for (const Chapter& chapter : chapters()) {
-      const nlohmann::json json = run_json(
-          chapter.name, {"--model", kTiny, "--prompt-ids", comma_separated(golden.prompt), "--new-tokens",
-                         std::to_string(golden.new_tokens()), "--dtype", "float64", "--logits"});
+      const nlohmann::json json =
+          run_json(chapter.name, {"--model", kTiny, "--prompt-ids", comma_separated(golden.prompt), "--new-tokens",
+                                  std::to_string(golden.new_tokens()), "--dtype", "float64", "--logits"});
       EXPECT_EQ(json.at("new_ids").get<Ids>(), golden.new_ids()) << chapter.name;
       EXPECT_EQ(json.at("prompt_ids").get<Ids>(), golden.prompt);
       const std::vector<double> logits = json.at("last_logits");
@@ -73,8 +73,8 @@ TEST(Programs, TheJsonHasEveryKeyOfTheContract) {
     EXPECT_GE(json.at("min_margin").get<double>(), 0.0);
     EXPECT_FALSE(json.contains("last_logits"));
     EXPECT_FALSE(json.contains("turns"));
-    const int64_t slots = chapter.name == "01_naive"          ? 0
-                          : chapter.name == "02_cat_cache"    ? 6  // 3 + 4 - 1 tokens were fed
+    const int64_t slots = chapter.name == "01_naive"            ? 0
+                          : chapter.name == "02_cat_cache"      ? 6  // 3 + 4 - 1 tokens were fed
                           : chapter.name == "03_masked_offsets" ? 6
                                                                 : 64;
     EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * slots * 8 * 2) << chapter.name;  // 2·L·H·S·D·2
@@ -131,8 +131,8 @@ TEST(Programs, TurnsGiveTheTokensOfAFreshRunOnEverythingJoined) {
     for (const auto& turn : turns) {
       const Ids input = turn.at("prompt_ids"), answer = turn.at("new_ids");
       joined.insert(joined.end(), input.begin(), input.end());
-      const nlohmann::json fresh = run_json(
-          "01_naive", {"--model", kTiny, "--prompt-ids", comma_separated(joined), "--new-tokens", "6"});
+      const nlohmann::json fresh =
+          run_json("01_naive", {"--model", kTiny, "--prompt-ids", comma_separated(joined), "--new-tokens", "6"});
       EXPECT_EQ(fresh.at("new_ids").get<Ids>(), answer);
       joined.insert(joined.end(), answer.begin(), answer.end());
     }
@@ -142,9 +142,8 @@ TEST(Programs, TurnsGiveTheTokensOfAFreshRunOnEverythingJoined) {
 }
 
 TEST(Programs, TextAndIdTurnsKeepTheirOrder) {
-  const nlohmann::json json =
-      run_json("03_masked_offsets", {"--prompt", "Once", "--new-tokens", "2", "--turn-ids", "65", "--turn", " upon",
-                                     "--turn-ids", "66"});
+  const nlohmann::json json = run_json("03_masked_offsets", {"--prompt", "Once", "--new-tokens", "2", "--turn-ids",
+                                                             "65", "--turn", " upon", "--turn-ids", "66"});
   const nlohmann::json& turns = json.at("turns");
   ASSERT_EQ(turns.size(), 4U);
   EXPECT_EQ(turns[1].at("prompt_ids").get<Ids>(), Ids{65});
@@ -294,8 +293,8 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
 }
 
 TEST(Programs, ACapacityThatIsJustEnoughIsTaken) {
-  const nlohmann::json json = run_json(
-      "04_preallocated", {"--model", kNano, "--prompt-ids", "1,2", "--new-tokens", "4", "--capacity", "5"});
+  const nlohmann::json json =
+      run_json("04_preallocated", {"--model", kNano, "--prompt-ids", "1,2", "--new-tokens", "4", "--capacity", "5"});
   EXPECT_EQ(json.at("new_ids").size(), 4U);
   EXPECT_EQ(json.at("kv_bytes"), 2 * 2 * 2 * 5 * 4 * 4);
   run_json("04_preallocated", {"--model", kNano, "--prompt-ids", "1", "--new-tokens", "1", "--capacity", "1"});
@@ -306,10 +305,9 @@ TEST(Programs, TheLargestNumbersAreNoFault) {
   const nlohmann::json json =
       run_json("02_cat_cache", {"--model", kNano, "--prompt-ids", "1,2", "--chunk", most, "--new-tokens", most});
   EXPECT_EQ(json.at("finish_reason"), "context_full");
-  EXPECT_EQ(run_json("05_sliding_window", {"--model", kNano, "--prompt-ids", "1", "--window", most})
-                .at("new_ids")
-                .size(),
-            8U);
+  EXPECT_EQ(
+      run_json("05_sliding_window", {"--model", kNano, "--prompt-ids", "1", "--window", most}).at("new_ids").size(),
+      8U);
 }
 
 TEST(Programs, ACapacityThatNoMemoryHoldsIsAnErrorWithARemedy) {
@@ -333,8 +331,8 @@ TEST(Programs, ABrokenModelFolderGetsOneLine) {
 
 TEST(Programs, AFullDeviceIsAnErrorAndNotHalfAResult) {
   if (!std::filesystem::exists("/dev/full")) return;  // Linux has one
-  const ProgramRun run = run_program(
-      "01_naive", {"--model", kNano, "--prompt-ids", "1", "--new-tokens", "1", "--json", "/dev/full"});
+  const ProgramRun run =
+      run_program("01_naive", {"--model", kNano, "--prompt-ids", "1", "--new-tokens", "1", "--json", "/dev/full"});
   EXPECT_EQ(run.status, 2) << run.err;
   EXPECT_NE(run.err.find("/dev/full"), std::string::npos);
 }

@@ -38,15 +38,15 @@ TEST(ThroughputTable, RatesAreThoseOfTheSamples) {
   Samples cached = samples("02_cat_cache", {7, 8, 9});
   cached.tokens_per_s = {55};
   const std::string text = throughput_text(made_up({samples("01_naive", {7, 8, 9}), cached}));
-  EXPECT_NE(text.find(" 5.5x"), std::string::npos) << text;      // 55 over 10
-  EXPECT_NE(text.find("  20%"), std::string::npos) << text;      // of the read bandwidth
+  EXPECT_NE(text.find(" 5.5x"), std::string::npos) << text;  // 55 over 10
+  EXPECT_NE(text.find("  20%"), std::string::npos) << text;  // of the read bandwidth
   EXPECT_NE(text.find("read bandwidth 0.1 GB/s"), std::string::npos) << text;
   EXPECT_NE(text.find("3 of the 3 new ids are distinct"), std::string::npos) << text;
 }
 
 TEST(ThroughputTable, OtherTokensAreSaidAloudAndBelieved) {
-  const ThroughputResult result = made_up({samples("01_naive", {7, 8, 9}), samples("02_cat_cache", {7, 8, 9}),
-                                           samples("03_masked_offsets", {7, 8, 1})});
+  const ThroughputResult result = made_up(
+      {samples("01_naive", {7, 8, 9}), samples("02_cat_cache", {7, 8, 9}), samples("03_masked_offsets", {7, 8, 1})});
   EXPECT_FALSE(all_tokens_agree(result));
   EXPECT_NE(throughput_text(result).find(" NO\n"), std::string::npos);
 }
@@ -54,8 +54,8 @@ TEST(ThroughputTable, OtherTokensAreSaidAloudAndBelieved) {
 TEST(ThroughputTable, AShorterUncachedRunIsComparedAsFarAsItGoes) {
   EXPECT_TRUE(all_tokens_agree(made_up({samples("01_naive", {7}), samples("02_cat_cache", {7, 8, 9})})));
   EXPECT_FALSE(all_tokens_agree(made_up({samples("01_naive", {6}), samples("02_cat_cache", {7, 8, 9})})));
-  EXPECT_FALSE(all_tokens_agree(made_up(
-      {samples("01_naive", {7}), samples("02_cat_cache", {7, 8, 9}), samples("04_preallocated", {7, 8, 1})})));
+  EXPECT_FALSE(all_tokens_agree(
+      made_up({samples("01_naive", {7}), samples("02_cat_cache", {7, 8, 9}), samples("04_preallocated", {7, 8, 1})})));
 }
 
 TEST(ThroughputTable, ARepetitionWithOtherTokensIsSaidAloud) {

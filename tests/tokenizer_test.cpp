@@ -404,7 +404,8 @@ INSTANTIATE_TEST_SUITE_P(
         BrokenFiles{"IdNull", "vocab.json", "not an integer", entry(R"("new": null)")},
         BrokenFiles{"IdABool", "vocab.json", "not an integer", entry(R"("new": true)")},
         BrokenFiles{"SpaceInAnEntry", "vocab.json", "\"a b\" has a character outside", entry(R"("a b": 300)")},
-        BrokenFiles{"OtherCharacterInAnEntry", "vocab.json", "\"\\xe4\\xb8\\x80\" has a character", entry(R"("一": 300)")},
+        BrokenFiles{"OtherCharacterInAnEntry", "vocab.json", "\"\\xe4\\xb8\\x80\" has a character",
+                    entry(R"("一": 300)")},
         BrokenFiles{"LongEntryIsShortened", "vocab.json", "aaa...", entry("\"" + std::string(9999, 'a') + " \": 300")},
         BrokenFiles{"OneByteMissing", "vocab.json", "\"\\xc4\\xa0\" for byte 32 is missing", vocab_part("Ġ", "ĠĠ")}),
     [](const auto& info) { return info.param.name; });

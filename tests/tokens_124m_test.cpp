@@ -32,8 +32,8 @@ TEST(RealGpt2, EveryChapterGivesTheKnownTokensWhenTheWeightsAreHere) {
   }
   at::set_num_threads(usable_cores());
   const NamedModel model = open_model("gpt2", torch::kFloat32);
-  const std::vector<int64_t> want = {373,  1043, 287, 257,  2214,  1474, 262, 16246, 286,
-                                     2688, 290,  2688, 27262, 13, 198,  198, 464,   3290};
+  const std::vector<int64_t> want = {373,  1043, 287,  257,   2214, 1474, 262, 16246, 286,
+                                     2688, 290,  2688, 27262, 13,   198,  198, 464,   3290};
   const CacheOptions options = default_cache_options(model.checkpoint.config.shape());
   for (const Chapter& chapter : chapters()) {
     const auto session = open_session(chapter, model.checkpoint, options);

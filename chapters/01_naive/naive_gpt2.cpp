@@ -44,7 +44,7 @@ torch::Tensor NaiveGpt2::attention(const torch::Tensor& x, const std::string& na
   const int64_t B = x.size(0), T = x.size(1), E = x.size(2), H = config_.heads, D = E / H;
 
   // Each token asks (query), offers an address (key) and a content (value), once for each head.
-  const auto qkv = linear(x, name + ".c_attn").split(E, -1);                  // three of [B, T, E]
+  const auto qkv = linear(x, name + ".c_attn").split(E, -1);                 // three of [B, T, E]
   const torch::Tensor query = qkv[0].reshape({B, T, H, D}).transpose(1, 2);  // [B, H, T, D]
   const torch::Tensor key = qkv[1].reshape({B, T, H, D}).transpose(1, 2);
   const torch::Tensor value = qkv[2].reshape({B, T, H, D}).transpose(1, 2);

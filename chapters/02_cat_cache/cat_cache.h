@@ -23,7 +23,7 @@ class CatCache final : public KVCache {
  protected:
   void on_begin(const Step& step) override;  ///< @throws c10::ValueError if P > 0 and T > 1
   void on_abandon() override;
-// ANCHOR_END: contract
+  // ANCHOR_END: contract
 
  private:
   std::vector<torch::Tensor> keys_, values_;  // a layer each: [B, H, P, D]

@@ -22,7 +22,7 @@ class MaskedOffsetsCache final : public KVCache {
  protected:
   void on_begin(const Step& step) override;  ///< makes the step's mask, once for all layers
   void on_abandon() override;
-// ANCHOR_END: contract
+  // ANCHOR_END: contract
 
  private:
   std::vector<torch::Tensor> keys_, values_;  // a layer each: [B, H, P, D]

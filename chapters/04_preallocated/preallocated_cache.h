@@ -23,7 +23,7 @@ class PreallocatedCache final : public KVCache {
  protected:
   void on_begin(const Step& step) override;  ///< @throws c10::IndexError if P + T > C; makes the step's mask
   void on_abandon() override;
-// ANCHOR_END: contract
+  // ANCHOR_END: contract
 
  private:
   int64_t capacity_;             // C

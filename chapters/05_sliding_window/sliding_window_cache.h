@@ -31,18 +31,19 @@ class SlidingWindowCache final : public KVCache {
   void on_begin(const Step& step) override;
   void on_commit() override;  ///< evicts: keeps the last W - 1 tokens
   void on_abandon() override;
-// ANCHOR_END: contract
+  // ANCHOR_END: contract
 
  private:
   void allocate();
   void release();
   int64_t kept() const { return std::min(length(), window_ - 1); }  // h: old tokens, in slots [0, h)
 
-  int64_t window_;                                        // W
-  torch::Tensor keys_, values_;                           // [L, B, H, W, D], undefined before the first update
-  torch::Tensor scratch_;                                 // [B, H, W, D]: what a shift moves lies here for a moment
-  std::vector<torch::Tensor> staged_keys_, staged_values_;  // a layer each, [B, H, h + T, D]: a chunk too long for the slots
-  torch::Tensor visible_;                                 // of the open forward
+  int64_t window_;               // W
+  torch::Tensor keys_, values_;  // [L, B, H, W, D], undefined before the first update
+  torch::Tensor scratch_;        // [B, H, W, D]: what a shift moves lies here for a moment
+  // A chunk too long for the slots, a layer each: [B, H, h + T, D].
+  std::vector<torch::Tensor> staged_keys_, staged_values_;
+  torch::Tensor visible_;  // of the open forward
 };
 
 }  // namespace kvbook

@@ -41,7 +41,7 @@ class RecordingCache final : public ForwardingCache {
   explicit RecordingCache(KVCache& inner) : ForwardingCache(inner), seen(inner.shape().layers) {}
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
 
-  std::vector<KeyValues> seen;         // a layer each
+  std::vector<KeyValues> seen;        // a layer each
   std::vector<int64_t> query_tokens;  // a forward each
 };
 

@@ -32,7 +32,8 @@ namespace {
 
 std::string scratch_folder() {
   struct Folder {
-    const std::filesystem::path path = std::filesystem::temp_directory_path() / ("kvbook_test_" + std::to_string(getpid()));
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("kvbook_test_" + std::to_string(getpid()));
     Folder() { std::filesystem::create_directories(path); }
     ~Folder() { std::filesystem::remove_all(path); }
   };
