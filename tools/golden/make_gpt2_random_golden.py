@@ -16,7 +16,8 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 import stable_json
 
 PROMPT = [15496, 11, 314, 716]  # "Hello, I am"
-SHOWN = ("wte.weight", "wpe.weight", "h.0.attn.c_attn.weight", "h.9.ln_1.weight", "h.11.mlp.c_proj.weight")
+SHOWN = ("wte.weight", "wpe.weight", "h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias", "h.9.ln_1.weight",
+         "h.11.mlp.c_proj.weight", "ln_f.bias")
 
 
 def spread(name, shape):
