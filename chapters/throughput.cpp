@@ -34,6 +34,7 @@ std::optional<ThroughputOptions> parse_throughput(int argc, char** argv) {
     throw UsageError(fmt::format("--model is gpt2-random or gpt2 here, not '{}'", options.model));
   }
   check_threads(options.threads);
+  if (options.json == "-") throw UsageError("--json takes a file's name here: the table goes to standard output");
   if (!options.json.empty()) check_output(options.json);
   return options;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -21,13 +22,26 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt or capacity";
 
+/// Fit for one line of a terminal, whatever a reader or a file put into it.
 std::string one_line(std::string text) {
+  constexpr size_t kLongest = 600;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   const size_t last = text.find_last_not_of(" \n\r");
   text.resize(last == std::string::npos ? 0 : last + 1);
   for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = ' ';
   }
   return text;
+}
+
+/// CLI11 takes the next word for the value that is missing in "--name=".
+void refuse_missing_values(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.size() > 3 && word.rfind("--", 0) == 0 && word.find('=') == word.size() - 1) {
+      throw UsageError(fmt::format("{} has no value: give one, or leave the flag out", word));
+    }
+  }
 }
 
 void check_at_least_one(const char* flag, std::optional<int64_t> value) {
@@ -55,6 +69,7 @@ std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
 }  // namespace
 
 bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
+  refuse_missing_values(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -222,7 +237,8 @@ int exit_status_of(const std::string& program_name, const std::function<int()>& 
     fault = error.what();
   }
   std::fflush(stdout);
-  fmt::print(stderr, "{}: {}\n", program_name, one_line(fault));
+  const std::string line = fmt::format("{}: {}\n", program_name, one_line(fault));
+  std::fputs(line.c_str(), stderr);  // not fmt::print: it throws where standard error cannot be written
   return 2;
 }
 

@@ -26,8 +26,8 @@ void check_ids(const torch::Tensor& ids, int64_t vocabulary) {
 }
 
 int64_t room_after(int64_t tokens, int64_t context) {
-  TORCH_CHECK_INDEX(tokens <= context, "the input has ", tokens, " tokens and the model's context is ", context,
-                    ": shorten it");
+  TORCH_CHECK_INDEX(tokens <= context, "the input with all before it comes to ", tokens,
+                    " tokens and the model's context is ", context, ": shorten it");
   return context - tokens + 1;
 }
 

@@ -12,8 +12,9 @@ namespace {
 
 NamedModel open_folder(const std::string& name, const std::filesystem::path& folder, torch::ScalarType dtype) {
   NamedModel model{name, load_checkpoint(folder, dtype), nullptr};
-  const bool has_vocabulary = std::filesystem::exists(folder / "vocab.json");
-  const bool has_merges = std::filesystem::exists(folder / "merges.txt");
+  std::error_code unreadable;  // counts as there: the tokenizer says what is wrong
+  const bool has_vocabulary = std::filesystem::exists(folder / "vocab.json", unreadable) || unreadable;
+  const bool has_merges = std::filesystem::exists(folder / "merges.txt", unreadable) || unreadable;
   if (has_vocabulary != has_merges) {
     throw UsageError(fmt::format("{} has {} but no {}: a tokenizer needs both", folder.string(),
                                  has_vocabulary ? "vocab.json" : "merges.txt",
@@ -47,7 +48,8 @@ NamedModel open_model(const std::string& name, torch::ScalarType dtype) {
     }
     return open_folder(name, data_folder() / "gpt2", dtype);
   }
-  if (!std::filesystem::is_directory(name)) {
+  std::error_code ignored;  // a name too long, a loop of links: no folder either
+  if (!std::filesystem::is_directory(name, ignored)) {
     throw UsageError(fmt::format("--model is tales, gpt2-random, gpt2 or a folder, and there is no folder '{}'", name));
   }
   return open_folder(name, name, dtype);

@@ -1,5 +1,6 @@
 #include "common/output_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ namespace {
 constexpr char kStandardOutput[] = "-";
 
 [[noreturn]] void cannot_write(const std::string& path) {
-  throw UsageError(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  throw UsageError(fmt::format("cannot write {}: {}; name another file", path, std::strerror(errno)));
 }
 
 bool is_special(const std::string& path) {  // a pipe, /dev/null: there is nothing to move into place
@@ -24,6 +25,14 @@ bool is_special(const std::string& path) {  // a pipe, /dev/null: there is nothi
   const auto status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
+
+/// Where the file is written before it is moved into place: beside it, or beside what a link points at.
+std::string target(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path followed = std::filesystem::weakly_canonical(path, ignored);
+  return ignored ? path : followed.string();
+}
+std::string part_file(const std::string& path) { return fmt::format("{}.{}.part", target(path), getpid()); }
 
 void write_to(std::FILE* file, const std::string& path, const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -34,7 +43,7 @@ void write_to(std::FILE* file, const std::string& path, const std::string& text)
 
 void write_output(const std::string& path, const std::string& text) {
   if (path == kStandardOutput) return write_to(stdout, "standard output", text);
-  const std::string place = is_special(path) ? path : fmt::format("{}.{}.part", path, getpid());
+  const std::string place = is_special(path) ? path : part_file(path);
   std::FILE* file = std::fopen(place.c_str(), "w");
   if (file == nullptr) cannot_write(path);
   try {
@@ -45,7 +54,7 @@ void write_output(const std::string& path, const std::string& text) {
     throw;
   }
   if (std::fclose(file) != 0) cannot_write(path);
-  if (place != path && std::rename(place.c_str(), path.c_str()) != 0) {
+  if (place != path && std::rename(place.c_str(), target(path).c_str()) != 0) {
     const int reason = errno;
     std::remove(place.c_str());
     errno = reason;
@@ -55,12 +64,18 @@ void write_output(const std::string& path, const std::string& text) {
 
 void check_output(const std::string& path) {
   if (path == kStandardOutput) return;
-  if (std::filesystem::is_directory(path)) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
     errno = EISDIR;
     cannot_write(path);
   }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (access(is_special(path) ? path.c_str() : folder.empty() ? "." : folder.c_str(), W_OK) != 0) cannot_write(path);
+  // Tries what write_output will do. Non-blocking: a pipe that nobody reads is refused, not waited for.
+  const bool special = is_special(path);
+  const std::string place = special ? path : part_file(path);
+  const int file = open(place.c_str(), O_WRONLY | O_NONBLOCK | (special ? 0 : O_CREAT), 0666);
+  if (file < 0) cannot_write(path);
+  close(file);
+  if (!special) std::remove(place.c_str());
 }
 
 }  // namespace kvbook

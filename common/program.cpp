@@ -135,7 +135,9 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
   const int64_t most =
       tokens + new_tokens - 1 + static_cast<int64_t>(inputs.size() - 1) * (new_tokens - sure_of_answer);
   if (options.capacity && most > *options.capacity) {
-    throw UsageError(fmt::format("--capacity {} is too small: {} tokens may have to be held", *options.capacity, most));
+    throw UsageError(
+        fmt::format("--capacity {} is too small for prompt + new tokens - 1 = {}: raise it, or ask for fewer",
+                    *options.capacity, most));
   }
 }
 
@@ -172,7 +174,9 @@ Conversation converse(const Chapter& chapter, const NamedModel& model, const Pro
 Conversation converse_afresh(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                              const Conversation& said) {
   const ProgramOptions plain = plain_options(options);
-  Progress progress(chapter.name, options.new_tokens * static_cast<int64_t>(said.inputs.size()));
+  int64_t answered = 0;
+  for (const Generation& answer : said.answers) answered += answer.new_ids.size(1);
+  Progress progress(chapter.name, answered);
   Listener listener;
   listener.on_token = [&](int64_t) { progress.advance(); };
   Conversation fresh{said.inputs, {}, 0};

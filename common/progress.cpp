@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 namespace kvbook {
 
 Progress::Progress(std::string label, int64_t total)
@@ -11,7 +13,7 @@ Progress::Progress(std::string label, int64_t total)
 }
 
 Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");  // back to the line's start, and clear it
+  if (shown_) std::fputs("\r\x1b[K", stderr);  // back to the line's start, and clear it
 }
 
 void Progress::advance() {
@@ -21,11 +23,8 @@ void Progress::advance() {
 
 void Progress::draw() const {
   if (!shown_) return;
-  if (total_ > 0) {
-    fmt::print(stderr, "\r\x1b[K{} {}/{}", label_, done_, total_);
-  } else {
-    fmt::print(stderr, "\r\x1b[K{}", label_);
-  }
+  const std::string count = total_ > 0 ? fmt::format(" {}/{}", done_, total_) : "";
+  std::fputs(fmt::format("\r\x1b[K{}{}", label_, count).c_str(), stderr);
 }
 
 }  // namespace kvbook

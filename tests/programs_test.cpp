@@ -1,6 +1,9 @@
 // The command-line contract, by running the built programs: flags, JSON, exit statuses, one line for bad input.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -283,6 +286,12 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"04_preallocated", with_nano({"1", "--window", "4"}), "--window has no meaning"},
       {"05_sliding_window", with_nano({"1", "--window", "0"}), "--window"},
       {"05_sliding_window", with_nano({"1", "--capacity", "4"}), "--capacity has no meaning"},
+      {"05_sliding_window", {"--new-tokens=", "--threads", "1"}, "--new-tokens= has no value"},
+      {"05_sliding_window", {"--json=", "--stop-at-eos"}, "--json= has no value"},
+      {"01_naive", {"--model", std::string(5000, 'x'), "--prompt-ids", "1"}, "no folder"},
+      {"01_naive", with_nano({"1", "--json", scratch_folder() + "/" + std::string(255, 'n')}), "name another file"},
+      {"01_naive", with_nano({"1", "--json", kNano + "/config.json/x"}), "name another file"},
+      {"01_naive", {"--\x1b[31mred"}, "red"},
       {"tour", {"--new-tokens", "0"}, "--new-tokens"},
       {"tour", {"--no-such-flag"}, "--no-such-flag"},
       {"throughput", {"--model", "tales"}, "--model"},
@@ -327,6 +336,30 @@ TEST(Programs, ABrokenModelFolderGetsOneLine) {
   expect_refusal("02_cat_cache", {"--model", folder, "--prompt-ids", "1"}, "model.safetensors");
   write_file(folder + "/model.safetensors", "short");
   expect_refusal("02_cat_cache", {"--model", folder, "--prompt-ids", "1"}, "model.safetensors");
+}
+
+TEST(Programs, APipeThatNobodyReadsIsRefusedAndNotWaitedFor) {
+  const std::string pipe = scratch_folder() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expect_refusal("01_naive", {"--model", kNano, "--prompt-ids", "1", "--json", pipe}, "name another file");
+}
+
+TEST(Programs, ALinkIsFollowedAndStaysALink) {
+  const std::string folder = scratch_folder() + "/links";
+  std::filesystem::create_directories(folder);
+  write_file(folder + "/real.json", "old");
+  std::filesystem::create_symlink("real.json", folder + "/link.json");
+  const ProgramRun run = run_program(
+      "01_naive", {"--model", kNano, "--prompt-ids", "1", "--new-tokens", "1", "--json", folder + "/link.json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link.json"));
+  EXPECT_EQ(nlohmann::json::parse(read_file(folder + "/real.json")).at("new_ids").size(), 1U);
+}
+
+TEST(Programs, AStandardErrorThatCannotBeWrittenIsNoAbort) {
+  if (!std::filesystem::exists("/dev/full")) return;  // Linux has one
+  const std::string program = std::string("'") + KVBOOK_PROGRAM_FOLDER + "/01_naive' --bogus 2>/dev/full >/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(program.c_str())), 2);
 }
 
 TEST(Programs, AFullDeviceIsAnErrorAndNotHalfAResult) {

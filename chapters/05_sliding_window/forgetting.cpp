@@ -49,7 +49,7 @@ std::vector<std::string> wrapped(const std::string& text, size_t width) {
 void show_forgetting(const NamedModel& model, const ProgramOptions& options, const Conversation& said) {
   const int64_t context = model.checkpoint.config.context;
   const int64_t window = options.window.value_or(kSmallWindow);
-  const auto positions = static_cast<int64_t>(said.inputs.front().size()) + options.new_tokens - 1;
+  const auto positions = static_cast<int64_t>(said.inputs.front().size()) + said.answers.front().new_ids.size(1) - 1;
   if (!model.tokenizer || window >= std::min(context, positions)) return;
 
   const auto full = wrapped(first_tale(model, options, context, said.inputs.front()), kColumn);
