@@ -40,7 +40,7 @@ GreedyDecoder::GreedyDecoder(const GenerateOptions& options, int64_t prompt_toke
   TORCH_INTERNAL_ASSERT(room >= 1, "a prompt that fits leaves room for one new token");
   generation_.min_margin = std::numeric_limits<double>::infinity();
   generation_.timings.prompt_tokens = prompt_tokens;
-  generation_.timings.start = options.clock();
+  generation_.timings.start = options_.clock();
 }
 
 torch::Tensor GreedyDecoder::choose(const torch::Tensor& logits) {

@@ -188,7 +188,8 @@ TEST(Programs, ChapterFiveShowsTheTaleAtTwoWindowsSideBySide) {
     left += line.substr(0, 56) + " ";
     if (line.size() > 56) right += line.substr(56) + " ";
   }
-  const auto& prompt = golden_json("../tales/prompts.json").at("prompts").at(0);
+  const nlohmann::json prompts = golden_json("../tales/prompts.json");
+  const nlohmann::json& prompt = prompts.at("prompts").at(0);
   const auto count = [](const std::string& text, const std::string& word) {
     size_t found = 0;
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
