@@ -43,7 +43,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder, torch::ScalarTyp
 
 /// A model of the given shape with seeded weights: the same bits in every run and on every CPU (see
 /// random_checkpoint.cpp). On the 124M shape greedy decoding gives a varied sequence.
-/// Time: about 1 s for 124M parameters. Memory: the weights in `dtype`, and one tensor more.
+/// Time: 1 to 3 s of one core for 124M parameters. Memory: the weights in `dtype`, and one tensor more.
 /// @throws c10::ValueError for a dtype that load_checkpoint refuses.
 Checkpoint random_checkpoint(const Gpt2Config& config, uint64_t seed, torch::ScalarType dtype);
 
