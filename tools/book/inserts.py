@@ -84,11 +84,11 @@ def table(workload=0, upto="99"):
     return "\n".join(lines)
 
 
-def beside_linear(workload=0):
+def beside_linear(workload=0, upto="99"):
     """Decode steps beside the same steps' at::linear calls alone, interleaved."""
     lines = ["| chapter | decode step, ms | its at::linear calls alone, ms | more |", "|---|--:|--:|--:|"]
     for row in results()["workloads"][workload]["rows"]:
-        if row["linear_ms"]:
+        if row["linear_ms"] and row["chapter"][:2] <= upto:
             more = 100 * (row["step_beside_linear_ms"] / row["linear_ms"] - 1)
             lines.append(f"| {_label(row)} | {row['step_beside_linear_ms']:.2f} | {row['linear_ms']:.2f} | {more:.1f} % |")
     return "\n".join(lines)
@@ -100,8 +100,8 @@ def recall():
     facts = list(evaluation["facts"])
     lines = ["| window | " + " | ".join(facts) + " | loss on other tokens |", "|---|" + "--:|" * (len(facts) + 1)]
     for row in evaluation["table"]:
-        shares = " | ".join(f"{row['recall_percent'][fact]:.0f} %" for fact in facts)
+        shares = " | ".join(f"{row['recall_percent'][fact]:.1f} %" for fact in facts)
         lines.append(f"| {row['window'] or 'all'} | {shares} | {row['loss_other_tokens']:.3f} |")
     guess = evaluation["most_frequent_guess"]
-    shares = " | ".join(f"{guess[fact]['percent']:.0f} %" for fact in facts)
+    shares = " | ".join(f"{guess[fact]['percent']:.1f} %" for fact in facts)
     return "\n".join([*lines, f"| always guessing the most frequent word | {shares} | |"])
