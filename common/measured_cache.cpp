@@ -4,6 +4,7 @@
 #include "common/timings.h"
 
 namespace kvbook {
+
 template <typename Work>
 auto MeasuredCache::measured(Work work) {
   int64_t peak_growth = growth_;
