@@ -335,14 +335,14 @@ TEST_P(CacheConformance, Case11ManyStepsInAThreadWithoutAGuardKeepNoGraphAndNoMe
   const auto cache = cache_case().make_cache(tiny.config.shape());
   const int64_t context = tiny.config.context;
   torch::Tensor last;
-  int64_t growth = 0, peak = 0;
   std::vector<int64_t> growth_at_the_end;  // of each round through the context
   std::thread worker([&] {
-    const AllocationMeter meter(growth, peak);
+    AllocationMeter meter;
+    const AllocationMeter::Section everything(meter);
     for (int64_t step = 0; step < 1000; ++step) {
       if (cache->length() == context) cache->reset();
       last = model->logits(model->hidden({to_row({step % 97})}, *cache));
-      if (cache->length() == context) growth_at_the_end.push_back(growth);
+      if (cache->length() == context) growth_at_the_end.push_back(meter.growth());
     }
   });
   worker.join();

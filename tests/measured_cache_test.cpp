@@ -38,6 +38,29 @@ TEST(MeasuredCache, SeesOldAndNewAtOnceInACatAndNothingMoreInAPreallocatedBuffer
   EXPECT_EQ(measured_preallocated.forwards()[1].peak_bytes, preallocated.bytes());
 }
 
+TEST(MeasuredCache, MemoryMadeInsideIsGoneWhenItIsReleasedOutside) {
+  CatCache cat(kSmallShape);
+  MeasuredCache cache(cat);
+  const torch::Tensor keys = numbered_keys(0, 4, 1, torch::kFloat32);
+  cache.begin({torch::zeros({1, 4}, torch::kInt64)});
+  for (int64_t layer = 0; layer < kSmallShape.layers; ++layer) cache.update(layer, keys, keys);  // what it returns goes
+  cache.commit();
+  // Most in the second layer: four times 128 bytes of keys and values, and 16 for its mask and as many for the ones
+  // that the mask is cut from. The first layer's mask was released here, not in the cache.
+  EXPECT_EQ(cache.forwards()[0].peak_bytes, 4 * 128 + 2 * 16);
+}
+
+TEST(MeasuredCache, RefusesWhatTheInnerCacheRefusesAndMeasuresOn) {
+  PreallocatedCache inner(kSmallShape, 4);
+  MeasuredCache cache(inner);
+  const torch::Tensor key = torch::zeros({1, 2, 1, 4});
+  EXPECT_THROW(cache.update(0, key, key), c10::ValueError);
+  EXPECT_THROW(cache.begin({torch::zeros({1, 5}, torch::kInt64)}), c10::IndexError);
+  forward_numbered(cache, 1);
+  ASSERT_EQ(cache.forwards().size(), 1U);
+  EXPECT_EQ(cache.forwards()[0].peak_bytes, inner.bytes());
+}
+
 TEST(Statistics, MedianAndPercentileAreThoseOfTheSortedSamples) {
   EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
   EXPECT_DOUBLE_EQ(median({4, 1, 2, 3}), 2.5);
