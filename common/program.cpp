@@ -76,7 +76,16 @@ void warm_up(const Chapter& chapter, const NamedModel& model, const ProgramOptio
              const std::vector<int64_t>& prompt) {
   ProgramOptions brief = options;
   brief.new_tokens = std::min<int64_t>(2, options.new_tokens);
+  const Progress progress("warming up", 0);
   converse(chapter, model, brief, {prompt});
+}
+
+/// Without a story; a terminal sees how far it is.
+Conversation converse_quietly(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                              const std::vector<std::vector<int64_t>>& inputs) {
+  const int64_t an_answer = std::min<int64_t>(options.new_tokens, model.checkpoint.config.context);
+  Progress progress(chapter.name, an_answer * static_cast<int64_t>(inputs.size()));
+  return converse(chapter, model, options, inputs, {.on_token = [&](int64_t) { progress.advance(); }});
 }
 
 /// Prints the comparison and both rates. Returns the exit status.
@@ -218,7 +227,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
     warm_up(chapter, model, options, inputs.front());
 
     if (options.json == "-") {
-      write_output("-", result_json(chapter, options, converse(chapter, model, options, inputs)));
+      write_output("-", result_json(chapter, options, converse_quietly(chapter, model, options, inputs)));
       return 0;
     }
     print_header(chapter, model, options);

@@ -35,6 +35,19 @@ class FailingCache final : public ForwardingCache {
   bool armed_ = false;
 };
 
+/// Counts the forwards that were asked for, refused ones too.
+class CountingCache final : public ForwardingCache {
+ public:
+  using ForwardingCache::ForwardingCache;
+  int64_t begins = 0;
+
+ protected:
+  void on_begin(const Step& step) override {
+    ++begins;
+    ForwardingCache::on_begin(step);
+  }
+};
+
 /// Remembers a copy of what each layer's attention was last given, and how many query tokens each forward had.
 class RecordingCache final : public ForwardingCache {
  public:
