@@ -58,30 +58,78 @@ def machine():
     )
 
 
-def table(workload=0, upto="99"):
-    """The throughput table of one workload, up to a chapter."""
+def _tok_s(row):
+    return statistics.median(row["tokens_per_s"])
+
+
+def _step_ms(row):
+    """Decode steps only; where there is just one new token, the time to that."""
+    return row["step_ms"] or row["ttft_ms"]
+
+
+def _markdown(columns, rows):
+    """columns: heads, with ">" in front of those that are aligned right. rows: lists of cells."""
+    heads = "| " + " | ".join(column.lstrip(">") for column in columns) + " |"
+    rule = "|" + "|".join("--:" if column.startswith(">") else "---" for column in columns) + "|"
+    return "\n".join([heads, rule, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _rows(work, upto):
+    """The rows up to a chapter, each with its label."""
+    for row in work["rows"]:
+        if row["chapter"][:2] <= upto:
+            fewer = row["new_tokens"] != work["new_tokens"]
+            yield row, _label(row) + (f" ({row['new_tokens']} new tokens, once)" if fewer else "")
+
+
+def _cache_ms(row):
+    return f"{statistics.median(row['cache_step_ms']):.2f}" if row["cache_step_ms"] else "-"
+
+
+def table(workload=0):
+    """The throughput table of one workload, all columns."""
     r = results()
     work = r["workloads"][workload]
-    rows = [row for row in work["rows"] if row["chapter"][:2] <= upto]
-    naive = statistics.median(work["rows"][0]["tokens_per_s"])
-    lines = [
-        "| chapter | weights MB/token | TTFT ms | tok/s end to end, median [min-max] | ms/token median, p99 | x naive "
-        "| GB/s | % of read bandwidth | cache ms/token | KV MB | peak MB | same tokens |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for row in rows:
-        step = statistics.median(row["step_ms"] or row["ttft_ms"])
+    columns = ["chapter", ">weights MB/token", ">TTFT ms", ">tok/s end to end, median [min-max]", ">ms/token median, p99"]
+    columns += [">x naive", ">GB/s", ">% of read bandwidth", ">cache ms/token", ">KV MB", ">peak MB", "same tokens"]
+    rows = []
+    for row, label in _rows(work, "99"):
+        step = statistics.median(_step_ms(row))
         rate = r["weight_bytes"] / (step / 1e3)
-        cached = row["cache_step_ms"]
-        fewer = "" if row["new_tokens"] == work["new_tokens"] else f" ({row['new_tokens']} new tokens, once)"
-        lines.append(
-            f"| {_label(row)}{fewer} | {r['weight_bytes'] / 1e6:.0f} | {statistics.median(row['ttft_ms']):.1f} "
-            f"| {_spread(row['tokens_per_s'])} | {step:.1f}, {_percentile_99(row['step_ms'] or row['ttft_ms']):.1f} "
-            f"| {statistics.median(row['tokens_per_s']) / naive:.1f} | {rate / 1e9:.1f} "
-            f"| {100 * rate / r['read_bandwidth']:.0f} | {f'{statistics.median(cached):.2f}' if cached else '-'} "
-            f"| {row['kv_bytes'] / 1e6:.1f} | {row['peak_bytes'] / 1e6:.1f} | {_same(row)} |"
-        )
-    return "\n".join(lines)
+        rows.append([
+            label,
+            f"{r['weight_bytes'] / 1e6:.0f}",
+            f"{statistics.median(row['ttft_ms']):.1f}",
+            _spread(row["tokens_per_s"]),
+            f"{step:.1f}, {_percentile_99(_step_ms(row)):.1f}",
+            f"{_tok_s(row) / _tok_s(work['rows'][0]):.1f}",
+            f"{rate / 1e9:.1f}",
+            f"{100 * rate / r['read_bandwidth']:.0f}",
+            _cache_ms(row),
+            f"{row['kv_bytes'] / 1e6:.1f}",
+            f"{row['peak_bytes'] / 1e6:.1f}",
+            _same(row),
+        ])
+    return _markdown(columns, rows)
+
+
+def short_table(upto, workload=0):
+    """The same table up to a chapter, with the columns that tell the chapters apart."""
+    work = results()["workloads"][workload]
+    columns = ["chapter", ">tok/s [min-max]", ">x naive", ">ms/token", ">cache ms/token", ">KV MB", ">peak MB", "same"]
+    rows = []
+    for row, label in _rows(work, upto):
+        rows.append([
+            label,
+            _spread(row["tokens_per_s"]),
+            f"{_tok_s(row) / _tok_s(work['rows'][0]):.1f}",
+            f"{statistics.median(_step_ms(row)):.1f}",
+            _cache_ms(row),
+            f"{row['kv_bytes'] / 1e6:.1f}",
+            f"{row['peak_bytes'] / 1e6:.1f}",
+            _same(row),
+        ])
+    return _markdown(columns, rows)
 
 
 def beside_linear(workload=0, upto="99"):
