@@ -36,7 +36,7 @@ def _label(row):
 
 def _spread(values):
     middle = statistics.median(values)
-    return f"{middle:.1f}" if len(values) < 2 else f"{middle:.1f} [{min(values):.1f}-{max(values):.1f}]"
+    return f"{middle:.1f}" if len(values) < 2 else f"{middle:.1f} [{min(values):.1f}–{max(values):.1f}]"
 
 
 def _percentile_99(values):
@@ -90,8 +90,9 @@ def table(workload=0):
     """The throughput table of one workload, all columns."""
     r = results()
     work = r["workloads"][workload]
-    columns = ["chapter", ">weights MB/token", ">TTFT ms", ">tok/s end to end, median [min-max]", ">ms/token median, p99"]
-    columns += [">x naive", ">GB/s", ">% of read bandwidth", ">cache ms/token", ">KV MB", ">peak MB", "same tokens"]
+    columns = ["chapter", ">weights<br>MB/token", ">TTFT ms", ">tok/s end to end,<br>median [min–max]", ">ms/token,<br>median, p99"]
+    columns += [">x naive", ">GB/s", ">% of read<br>bandwidth", ">cache<br>ms/token"]
+    columns += [">KV MB", ">peak MB", "same tokens"]
     rows = []
     for row, label in _rows(work, "99"):
         step = statistics.median(_step_ms(row))
@@ -100,7 +101,7 @@ def table(workload=0):
             label,
             f"{r['weight_bytes'] / 1e6:.0f}",
             f"{statistics.median(row['ttft_ms']):.1f}",
-            _spread(row["tokens_per_s"]),
+            _spread(row["tokens_per_s"]).replace(" [", "<br>["),
             f"{step:.1f}, {_percentile_99(_step_ms(row)):.1f}",
             f"{_tok_s(row) / _tok_s(work['rows'][0]):.1f}",
             f"{rate / 1e9:.1f}",
@@ -116,7 +117,7 @@ def table(workload=0):
 def short_table(upto, workload=0):
     """The same table up to a chapter, with the columns that tell the chapters apart."""
     work = results()["workloads"][workload]
-    columns = ["chapter", ">tok/s [min-max]", ">x naive", ">ms/token", ">cache ms/token", ">KV MB", ">peak MB", "same"]
+    columns = ["chapter", ">tok/s [min–max]", ">x naive", ">ms/token", ">cache ms/token", ">KV MB", ">peak MB", "same"]
     rows = []
     for row, label in _rows(work, upto):
         rows.append([

@@ -17,14 +17,16 @@ RUNS = {
 }
 
 
-def record(name, command):
+def recorded(command):
     run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [f"$ {command}", *run.stdout.splitlines()]
-    text = "\n".join(line.rstrip() for line in lines) + "\n"
-    (ROOT / "data" / "results" / "runs" / f"{name}.txt").write_text(text)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 if __name__ == "__main__":
-    (ROOT / "data" / "results" / "runs").mkdir(parents=True, exist_ok=True)
-    for name, command in RUNS.items():
-        record(name, command)
+    # All of them before the first file changes: the tour names the commit and says whether the tree differs from it.
+    texts = {name: recorded(command) for name, command in RUNS.items()}
+    folder = ROOT / "data" / "results" / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
