@@ -24,6 +24,18 @@ TEST(PreallocatedCache, WritesInPlaceAndReturnsViews) {
   EXPECT_EQ(forward_numbered(cache, 1).keys_address, first.keys_address);
 }
 
+TEST(TensorAssignment, WritesThroughATemporaryAndRebindsAName) {
+  const torch::Tensor buffer = torch::zeros({2, 3}), ones = torch::ones({3});
+  buffer[0] = ones;
+  EXPECT_TRUE(buffer[0].equal(ones));
+  torch::Tensor slot = buffer[1];
+  slot = ones;
+  EXPECT_TRUE(buffer[1].equal(torch::zeros({3})));
+  slot = buffer[1];
+  slot.copy_(ones);
+  EXPECT_TRUE(buffer[1].equal(ones));
+}
+
 TEST(PreallocatedCache, RefusesATokenTooManyBeforeAnythingIsWritten) {
   PreallocatedCache cache(kSmallShape, 4);
   forward_numbered(cache, 3);
