@@ -13,7 +13,7 @@ torch::Tensor attend(const torch::Tensor& query, const KeyValues& kv) {
   check_shape(kv.values, shape, "values");
   if (!kv.visible.defined()) return at::scaled_dot_product_attention(query, kv.keys, kv.values);
 
-  // [T, S] -> [1, S, 1], or [B, 1, T, S] -> [B, 1, S, 1]: one flag a key.
+  // [T, S] -> [S, 1], or [B, 1, T, S] -> [B, 1, S, 1]: one flag a key.
   const torch::Tensor hidden_from_all = kv.visible.any(-2).logical_not().unsqueeze(-1);
   const torch::Tensor keys = kv.keys.masked_fill(hidden_from_all, 0);
   const torch::Tensor values = kv.values.masked_fill(hidden_from_all, 0);

@@ -44,6 +44,25 @@ void refuse_missing_values(int argc, const char* const* argv) {
   }
 }
 
+/// CLI11 reads lists and escapes into values that begin with brackets, each version its own: "[a,b]" would become two.
+/// A mark in front of the flags that take free text keeps it from looking. A word that begins with - stays as it is,
+/// since it is the next flag and the text is missing.
+constexpr char kTextMark = '\x01';
+
+std::vector<std::string> with_marked_texts(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  for (int i = 1; i < argc; ++i) {
+    for (const std::string flag : {"--prompt", "--turn"}) {
+      const bool follows = argv[i - 1] == flag && argv[i][0] != '-';
+      if (follows) words[i].insert(0, 1, kTextMark);
+      if (words[i].rfind(flag + "=", 0) == 0) words[i].insert(flag.size() + 1, 1, kTextMark);
+    }
+  }
+  return words;
+}
+
+std::string without_mark(const std::string& text) { return text.rfind(kTextMark, 0) == 0 ? text.substr(1) : text; }
+
 void check_at_least_one(const char* flag, std::optional<int64_t> value) {
   if (value && *value < 1) throw UsageError(fmt::format("{} must be at least 1, not {}", flag, *value));
 }
@@ -60,7 +79,7 @@ std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
   std::vector<Input> turns;
   size_t texts = 0, ids = 0;
   for (const CLI::Option* option : app.parse_order()) {
-    if (option->check_lname("turn")) turns.emplace_back(raw.turns.at(texts++));
+    if (option->check_lname("turn")) turns.emplace_back(without_mark(raw.turns.at(texts++)));
     if (option->check_lname("turn-ids")) turns.emplace_back(parse_ids(raw.turn_ids.at(ids++), "--turn-ids"));
   }
   return turns;
@@ -70,8 +89,11 @@ std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
 
 bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
   refuse_missing_values(argc, argv);
+  const std::vector<std::string> words = with_marked_texts(argc, argv);
+  std::vector<const char*> marked;
+  for (const std::string& word : words) marked.push_back(word.c_str());
   try {
-    app.parse(argc, argv);
+    app.parse(argc, marked.data());
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return false;
@@ -194,7 +216,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
     throw UsageError("--prompt and --prompt-ids exclude each other: give one of them");
   }
   if (logits->count() > 0 && json->count() == 0) throw UsageError("--logits adds to the JSON: give --json FILE too");
-  if (prompt->count() > 0) options.prompt = raw.prompt;
+  if (prompt->count() > 0) options.prompt = without_mark(raw.prompt);
   if (prompt_ids->count() > 0) options.prompt = parse_ids(raw.prompt_ids, "--prompt-ids");
   if (json->count() > 0) options.json = raw.json;
   if (options.json && options.json->empty()) throw UsageError("--json takes a file's name, or - for standard output");

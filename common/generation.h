@@ -28,7 +28,7 @@ struct Generation {
   torch::Tensor new_ids;  // int64 [B, n]; a row that stopped earlier is filled up with the stop id
   FinishReason finish_reason = FinishReason::kLength;
   double min_margin = 0;      // the smallest gap between the two best logits over all decisions
-  torch::Tensor last_logits;  // [B, V]: those that chose the last new ids
+  torch::Tensor last_logits;  // [B, V]: of the last decision, that of rows that had stopped too
   Timings timings;
 };
 

@@ -80,7 +80,8 @@ class Gpt2Impl : public torch::nn::Module {
   /// One forward of T new tokens a row, as one transaction on the cache.
   /// Returns the hidden states after the final LayerNorm, [B, T, E].
   /// @throws c10::IndexError if the tokens would pass the context, or an id is not in the vocabulary; c10::ValueError
-  /// as KVCache::begin. The cache is as it was then.
+  /// as KVCache::begin. length() is as it was then, whatever was thrown; where a layer threw, the forward is still
+  /// open, and the cache's next begin() or abandon() undoes it.
   torch::Tensor hidden(const Step& step, KVCache& cache);
 
   /// The output head, tied to the token embedding: [..., E] -> [..., V]. Apart from hidden() because generation needs

@@ -34,7 +34,8 @@ std::filesystem::path data_folder();
 /// tokenizer, there is nothing in it, or an id is outside the vocabulary.
 std::vector<int64_t> encode_input(const NamedModel& model, const Input& input, const std::string& flag);
 
-/// A tale's opening; for gpt2-random the ids of "Hello, I am". @throws UsageError for a model without a tokenizer.
+/// A tale's opening; for gpt2 and gpt2-random the ids of "Hello, I am". @throws UsageError for a model without a
+/// tokenizer.
 std::vector<int64_t> default_prompt(const NamedModel& model);
 
 }  // namespace kvbook

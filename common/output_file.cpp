@@ -34,32 +34,33 @@ std::string target(const std::string& path) {
 }
 std::string part_file(const std::string& path) { return fmt::format("{}.{}.part", target(path), getpid()); }
 
-void write_to(std::FILE* file, const std::string& path, const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (!written || std::fflush(file) != 0) cannot_write(path);
+bool written_to(std::FILE* file, const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
 }
 
 }  // namespace
 
 void write_output(const std::string& path, const std::string& text) {
-  if (path == kStandardOutput) return write_to(stdout, "standard output", text);
+  if (path == kStandardOutput) {
+    if (!written_to(stdout, text)) cannot_write("standard output");
+    return;
+  }
   const std::string place = is_special(path) ? path : part_file(path);
   std::FILE* file = std::fopen(place.c_str(), "w");
   if (file == nullptr) cannot_write(path);
-  try {
-    write_to(file, path, text);
-  } catch (...) {
-    std::fclose(file);
-    if (place != path) std::remove(place.c_str());
-    throw;
+  const bool written = written_to(file, text);
+  int reason = errno;  // of the first fault: what follows may set it anew
+  const bool closed = std::fclose(file) == 0;
+  if (written && !closed) reason = errno;
+  bool in_place = written && closed;
+  if (in_place && place != path) {
+    in_place = std::rename(place.c_str(), target(path).c_str()) == 0;
+    reason = errno;
   }
-  if (std::fclose(file) != 0) cannot_write(path);
-  if (place != path && std::rename(place.c_str(), target(path).c_str()) != 0) {
-    const int reason = errno;
-    std::remove(place.c_str());
-    errno = reason;
-    cannot_write(path);
-  }
+  if (in_place) return;
+  if (place != path) std::remove(place.c_str());
+  errno = reason;
+  cannot_write(path);
 }
 
 void check_output(const std::string& path) {

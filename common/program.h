@@ -29,8 +29,8 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
 
 /// Follows a conversation while it goes on. Either may be empty.
 struct Listener {
-  std::function<void(const std::vector<int64_t>& ids)> on_input;  // before an input is fed
-  std::function<void(int64_t id)> on_token;                       // as soon as a token is known
+  std::function<void(const std::vector<int64_t>& ids)> on_input = {};  // before an input is fed
+  std::function<void(int64_t id)> on_token = {};                       // as soon as a token is known
 };
 
 /// Prints inputs and answers to standard output as they come.
@@ -40,6 +40,15 @@ Conversation tell(const Chapter& chapter, const NamedModel& model, const Program
 /// Runs one chapter on the inputs, turn by turn on one session.
 Conversation converse(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                       const std::vector<std::vector<int64_t>>& inputs, const Listener& listener = {});
+
+/// As converse; a terminal sees how far it is.
+Conversation converse_quietly(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                              const std::vector<std::vector<int64_t>>& inputs);
+
+/// The first forwards of a process and of a model start threads and fill tables, which is not what figures are about: a
+/// few tokens after the prompt, thrown away.
+void warm_up(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+             const std::vector<int64_t>& prompt);
 
 /// The same answers from fresh sessions of another chapter: every turn is a run on all that was said before it.
 Conversation converse_afresh(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,

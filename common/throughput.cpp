@@ -65,13 +65,27 @@ void add_samples(Samples& samples, const Run& run) {
 }
 
 /// Every at::linear call of one decode step on inputs of the right size, and nothing else of it.
-void linear_calls_alone(Gpt2& model, torch::ScalarType dtype) {
-  const at::NoGradGuard no_grad;
-  for (const auto& module : model->modules()) {
-    if (auto* linear = module->as<Conv1D>()) linear->forward(torch::ones({1, 1, linear->inputs()}, dtype));
+class LinearCallsAlone {
+ public:
+  LinearCallsAlone(Gpt2& model, torch::ScalarType dtype)
+      : model_(model), last_input_(torch::ones({1, model->config().embedding}, dtype)) {
+    for (const auto& module : model->modules()) {
+      auto* layer = module->as<Conv1D>();
+      if (layer != nullptr) calls_.emplace_back(layer, torch::ones({1, 1, layer->inputs()}, dtype));
+    }
   }
-  model->logits(torch::ones({1, model->config().embedding}, dtype));
-}
+
+  void run() const {
+    const at::NoGradGuard no_grad;
+    for (const auto& [layer, input] : calls_) layer->forward(input);
+    model_->logits(last_input_);
+  }
+
+ private:
+  Gpt2& model_;
+  std::vector<std::pair<const Conv1DImpl*, torch::Tensor>> calls_;
+  torch::Tensor last_input_;
+};
 
 /// Decode steps around the middle of the generation, each followed by its at::linear calls alone: both see the same
 /// machine, and the cache is as full as in the median step of the table.
@@ -85,17 +99,15 @@ void measure_beside_linear(Samples& samples, Gpt2& model, const Workload& worklo
   const GenerateOptions options{.new_tokens = steps + 1};
   GreedyDecoder decoder(options, static_cast<int64_t>(prompt.size()), steps + 1);
   torch::Tensor next = decoder.choose(model->logits(model->hidden({to_row(prompt)}, *cache).select(1, -1)));
-  std::vector<double> step_ms, linear_ms;
+  const LinearCallsAlone linear_calls(model, dtype);
   while (!decoder.finished()) {
     const double start = steady_seconds();
     next = decoder.choose(model->logits(model->hidden({next}, *cache).select(1, -1)));
     const double between = steady_seconds();
-    linear_calls_alone(model, dtype);
-    step_ms.push_back(1e3 * (between - start));
-    linear_ms.push_back(1e3 * (steady_seconds() - between));
+    linear_calls.run();
+    samples.step_beside_linear_ms.push_back(1e3 * (between - start));
+    samples.linear_ms.push_back(1e3 * (steady_seconds() - between));
   }
-  samples.step_beside_linear_ms = median(step_ms);
-  samples.linear_ms = median(linear_ms);
 }
 
 int64_t new_tokens_of(const TableEntry& entry, const Workload& workload) {

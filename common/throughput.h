@@ -36,8 +36,8 @@ struct Samples {
   std::vector<double> cache_step_ms = {};  // time inside the cache in those steps; empty for chapter 1
   int64_t kv_bytes = 0;                    // at the end
   int64_t peak_bytes = 0;                  // the most that the cache held during one step
-  double linear_ms = 0;                    // a step's at::linear calls alone, interleaved, median; 0: not measured
-  double step_beside_linear_ms = 0;        // the steps that they were interleaved with, median
+  std::vector<double> linear_ms = {};      // at::linear calls alone, after each of some steps; empty: not measured
+  std::vector<double> step_beside_linear_ms = {};  // those steps
   double min_margin = 0;
 };
 

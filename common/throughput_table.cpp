@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/cli.h"
+#include "common/identity.h"
 #include "common/output_file.h"
 
 namespace kvbook {
@@ -34,7 +35,8 @@ std::string with_spread(const std::vector<double>& values) {
 
 const char* same_tokens_text(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
   const auto same = has_same_tokens(result, workload, row);
-  return !same ? row.entry.window ? "(window)" : "(bf16)" : *same ? "yes" : "NO";
+  if (same) return *same ? "yes" : "NO";
+  return promises_same_tokens(result.dtype) ? "(window)" : "(bf16)";
 }
 
 std::string row_text(const ThroughputResult& r, const WorkloadResult& workload, const Samples& row) {
@@ -55,10 +57,10 @@ std::string row_text(const ThroughputResult& r, const WorkloadResult& workload, 
 std::string linear_text(const WorkloadResult& workload) {
   std::string text;
   for (const Samples& row : workload.rows) {
-    if (row.linear_ms == 0) continue;
+    if (row.linear_ms.empty()) continue;
+    const double step = median(row.step_beside_linear_ms), linear = median(row.linear_ms);
     text += fmt::format("{}: a decode step takes {:.2f} ms, its at::linear calls alone {:.2f} ms: {:+.1f} %\n",
-                        row.entry.label(), row.step_beside_linear_ms, row.linear_ms,
-                        100 * (row.step_beside_linear_ms / row.linear_ms - 1));
+                        row.entry.label(), step, linear, 100 * (step / linear - 1));
   }
   return text;
 }
@@ -72,6 +74,7 @@ std::string workload_text(const ThroughputResult& r, const WorkloadResult& workl
       first_cached.repetitions == 1 ? "one repetition"
                                     : fmt::format("{} repetitions in turn, after a warm-up", first_cached.repetitions),
       distinct.size(), first_cached.new_ids.size(), first_cached.min_margin);
+  text += linear_text(workload);
   text +=
       fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "", "weights",
                   "TTFT", "tok/s end to end", "ms/token", "", "x", "", "of", "cache", "KV", "peak", "same");
@@ -83,7 +86,7 @@ std::string workload_text(const ThroughputResult& r, const WorkloadResult& workl
     text += fmt::format("* {} new tokens, once: each costs a forward over everything before it\n",
                         workload.workload.uncached_new_tokens);
   }
-  return text + linear_text(workload);
+  return text;
 }
 
 constexpr char kNotes[] =

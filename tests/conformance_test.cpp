@@ -35,6 +35,13 @@ class CacheConformance : public testing::TestWithParam<CacheCase> {
     RecordProperty("worst_error", fmt::format("{:.2e}", worst));
   }
 
+  /// The first `T` of eight ids in each of one or three rows.
+  static torch::Tensor some_ids(int64_t rows, int64_t T) {
+    const torch::Tensor ids = torch::tensor(
+        {{3, 1, 4, 1, 5, 9, 2, 6}, {9, 2, 6, 5, 3, 11, 0, 12}, {15, 0, 7, 7, 8, 10, 13, 1}}, torch::kInt64);
+    return ids.narrow(0, 0, rows).narrow(1, 0, T);
+  }
+
   torch::Tensor oracle(const torch::Tensor& ids) const { return full_recompute(checkpoint_, ids, window()); }
 
   const Checkpoint checkpoint_ = golden_checkpoint("nano", GetParam().dtype);
@@ -43,16 +50,18 @@ class CacheConformance : public testing::TestWithParam<CacheCase> {
 };
 
 TEST_P(CacheConformance, Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass) {
-  const torch::Tensor ids = to_row({3, 1, 4, 1, 5});
-  const torch::Tensor want = oracle(ids);
-  for (const Chunks& sizes : {Chunks{5}, {1, 4}, {2, 3}, {3, 2}, {4, 1}, {1, 1, 1, 1, 1}}) {
-    SCOPED_TRACE(fmt::format("fed as {}", sizes));
-    cache_->reset();
-    const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
-    if (chunk_on_history && !takes_chunk_on_history()) {
-      EXPECT_THROW(in_chunks(model_, *cache_, ids, sizes), c10::ValueError);
-    } else {
-      expect_close(in_chunks(model_, *cache_, ids, sizes), want);
+  for (const int64_t rows : {1, 3}) {
+    const torch::Tensor ids = some_ids(rows, 5);
+    const torch::Tensor want = oracle(ids);
+    for (const Chunks& sizes : {Chunks{5}, {1, 4}, {2, 3}, {3, 2}, {4, 1}, {1, 1, 1, 1, 1}}) {
+      SCOPED_TRACE(fmt::format("{} rows, fed as {}", rows, sizes));
+      cache_->reset();
+      const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
+      if (chunk_on_history && !takes_chunk_on_history()) {
+        EXPECT_THROW(in_chunks(model_, *cache_, ids, sizes), c10::ValueError);
+      } else {
+        expect_close(in_chunks(model_, *cache_, ids, sizes), want);
+      }
     }
   }
 }
@@ -143,14 +152,16 @@ TEST_P(CacheConformance, Case05ATokenPastTheContextIsRefusedByTheModelBeforeTheC
 }
 
 TEST_P(CacheConformance, Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees) {
-  const torch::Tensor ids = to_row({3, 1, 4, 1, 5, 9, 2, 6});
-  const torch::Tensor want = oracle(ids);
-  for (const Chunks& sizes : {Chunks{8}, {5, 3}, {1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3}, {2, 6}}) {
-    SCOPED_TRACE(fmt::format("fed as {}", sizes));
-    const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
-    if (chunk_on_history && !takes_chunk_on_history()) continue;  // Case01 shows the refusal
-    cache_->reset();
-    expect_close(in_chunks(model_, *cache_, ids, sizes), want);
+  for (const int64_t rows : {1, 3}) {
+    const torch::Tensor ids = some_ids(rows, 8);
+    const torch::Tensor want = oracle(ids);
+    for (const Chunks& sizes : {Chunks{8}, {5, 3}, {1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3}, {2, 6}}) {
+      SCOPED_TRACE(fmt::format("{} rows, fed as {}", rows, sizes));
+      const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
+      if (chunk_on_history && !takes_chunk_on_history()) continue;  // Case01 shows the refusal
+      cache_->reset();
+      expect_close(in_chunks(model_, *cache_, ids, sizes), want);
+    }
   }
 }
 
@@ -245,10 +256,22 @@ TEST_P(CacheConformance, Case13InBFloat16TokensAgreeWhereTheGapIsWideEnough) {
   EXPECT_TRUE(got.argmax(-1).masked_select(wide).equal(want.argmax(-1).masked_select(wide)));
 }
 
+TEST_P(CacheConformance, BytesAreThoseOfTheFormula) {
+  const ModelShape shape = model_->shape();
+  const auto element = static_cast<int64_t>(c10::elementSize(cache_case().dtype));
+  for (const int64_t rows : {1, 3}) {
+    cache_->reset();
+    EXPECT_EQ(cache_->bytes(), 0);
+    for (const int64_t T : {3, 1, 1, 1}) {
+      model_->hidden({torch::zeros({rows, T}, torch::kInt64)}, *cache_);
+      const int64_t slots = cache_case().slots(shape, cache_->length());
+      EXPECT_EQ(cache_->bytes(), key_value_bytes(shape, rows, slots, element)) << rows << " rows";
+    }
+  }
+}
+
 TEST_P(CacheConformance, ThreeRowsGiveWhatEachGivesAlone) {
-  const torch::Tensor ids = torch::tensor({{3, 1, 4, 1, 5}, {9, 2, 6, 5, 3}, {15, 0, 7, 7, 8}}, torch::kInt64);
-  expect_close(in_chunks(model_, *cache_, ids, {3, 1, 1}), oracle(ids));
-  cache_->reset();
+  const torch::Tensor ids = some_ids(3, 5);
   const Generation together = generate(model_, *cache_, ids, {.new_tokens = 4});
   for (int64_t row = 0; row < 3; ++row) {
     cache_->reset();
@@ -302,30 +325,32 @@ struct Fault {
 };
 
 TEST_P(CacheConformance, Case41ARetryAfterAFaultEqualsTheRunWithoutIt) {
-  const torch::Tensor ids = to_row({3, 1, 4, 1, 5, 9, 2, 6});
-  const torch::Tensor want = oracle(ids);
-  for (const Fault fault : {Fault{0, 1}, {0, 3}, {2, 1}, {2, 3}, {4, 1}, {4, 3}, {5, 1}, {5, 3}, {7, 1}}) {
-    if (fault.held > 0 && fault.T > 1 && !takes_chunk_on_history()) continue;
-    for (const bool told : {false, true}) {  // abandon() called, or left to the next begin
-      SCOPED_TRACE(fmt::format("{} held, {} fail, abandon called: {}", fault.held, fault.T, told));
-      cache_->reset();
-      FailingCache failing(*cache_);
-      if (fault.held > 0) in_chunks(model_, failing, ids.narrow(1, 0, fault.held), then_singles(1, fault.held));
-      const int64_t bytes = failing.bytes();
+  for (const int64_t rows : {1, 3}) {
+    const torch::Tensor ids = some_ids(rows, 8);
+    const torch::Tensor want = oracle(ids);
+    for (const Fault fault : {Fault{0, 1}, {0, 3}, {2, 1}, {2, 3}, {4, 1}, {4, 3}, {5, 1}, {5, 3}, {7, 1}}) {
+      if (fault.held > 0 && fault.T > 1 && !takes_chunk_on_history()) continue;
+      for (const bool told : {false, true}) {  // abandon() called, or left to the next begin
+        SCOPED_TRACE(fmt::format("{} rows, {} held, {} fail, abandon called: {}", rows, fault.held, fault.T, told));
+        cache_->reset();
+        FailingCache failing(*cache_);
+        if (fault.held > 0) in_chunks(model_, failing, ids.narrow(1, 0, fault.held), then_singles(1, fault.held));
+        const int64_t bytes = failing.bytes();
 
-      failing.arm();
-      const torch::Tensor other = torch::full({1, fault.T}, 11, torch::kInt64);  // leaves other keys behind
-      EXPECT_THROW(model_->hidden({other}, failing), c10::Error);
-      EXPECT_EQ(failing.length(), fault.held);
-      if (told) {
-        failing.abandon();
-        EXPECT_EQ(failing.bytes(), bytes);
+        failing.arm();
+        const torch::Tensor other = torch::full({rows, fault.T}, 11, torch::kInt64);  // leaves other keys behind
+        EXPECT_THROW(model_->hidden({other}, failing), c10::Error);
+        EXPECT_EQ(failing.length(), fault.held);
+        if (told) {
+          failing.abandon();
+          EXPECT_EQ(failing.bytes(), bytes);
+        }
+
+        const int64_t rest = 8 - fault.held;
+        const torch::Tensor got =
+            in_chunks(model_, failing, ids.narrow(1, fault.held, rest), then_singles(std::min(fault.T, rest), rest));
+        expect_close(got, want.narrow(1, fault.held, rest));
       }
-
-      const int64_t rest = 8 - fault.held;
-      const torch::Tensor got =
-          in_chunks(model_, failing, ids.narrow(1, fault.held, rest), then_singles(std::min(fault.T, rest), rest));
-      expect_close(got, want.narrow(1, fault.held, rest));
     }
   }
 }

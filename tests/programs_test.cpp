@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "chapters/chapters.h"
+#include "common/tokenizer.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_program.h"
 
@@ -81,6 +82,24 @@ TEST(Programs, TheJsonHasEveryKeyOfTheContract) {
                           : chapter.name == "03_masked_offsets" ? 6
                                                                 : 64;
     EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * slots * 8 * 2) << chapter.name;  // 2·L·H·S·D·2
+  }
+}
+
+TEST(Programs, ATextInBracketsIsATextLikeAnyOther) {
+  const Tokenizer tokenizer(KVBOOK_DATA_FOLDER "/tales");
+  const auto expect_texts = [&](Words words, const std::string& first, const std::string& second) {
+    words.insert(words.end(), {"--new-tokens", "1"});
+    const nlohmann::json turns = run_json("03_masked_offsets", words).at("turns");
+    ASSERT_EQ(turns.size(), 3U) << first;
+    EXPECT_EQ(turns.at(0).at("prompt_ids").get<Ids>(), tokenizer.encode(first));
+    EXPECT_EQ(turns.at(1).at("prompt_ids").get<Ids>(), tokenizer.encode(second));
+    EXPECT_EQ(turns.at(2).at("prompt_ids").get<Ids>(), tokenizer.encode("Then"));
+  };
+  const std::vector<std::string> texts = {"[a,b]", "[[aa]]", "[]", "{}", "\"[a]\"", "%%"};
+  for (size_t i = 0; i + 1 < texts.size(); i += 2) {
+    const std::string &first = texts[i], &second = texts[i + 1];
+    expect_texts({"--prompt", first, "--turn", second, "--turn", "Then"}, first, second);
+    expect_texts({"--prompt=" + second, "--turn=" + first, "--turn=Then"}, second, first);
   }
 }
 

@@ -95,7 +95,7 @@ TEST(Throughput, MeasuresEveryRowAndKeepsTheRawSamples) {
     const bool cached = row.at("chapter") != "01_naive";
     const bool windowed = !row.at("window").is_null();
     EXPECT_EQ(row.at("cache_step_ms").size(), cached ? 3U * 19 : 0U);
-    EXPECT_EQ(row.at("linear_ms").get<double>() > 0, cached && !windowed);
+    EXPECT_EQ(!row.at("linear_ms").empty(), cached && !windowed);
   }
   const auto& short_naive = json.at("workloads").at(1).at("rows").at(0);
   EXPECT_EQ(short_naive.at("repetitions"), 1);

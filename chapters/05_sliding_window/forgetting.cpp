@@ -19,7 +19,7 @@ std::string first_tale(const NamedModel& model, const ProgramOptions& options, i
                        const std::vector<int64_t>& prompt) {
   ProgramOptions with_window = options;
   with_window.window = window;
-  const Conversation said = converse(find_chapter("05_sliding_window"), model, with_window, {prompt});
+  const Conversation said = converse_quietly(find_chapter("05_sliding_window"), model, with_window, {prompt});
   std::vector<int64_t> ids = prompt;
   for (const int64_t id : to_ids(said.last().new_ids)) {
     if (model.tokenizer->end_of_text() == id) break;

@@ -12,6 +12,13 @@ std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape) const {
   return chapter->make_cache(shape, options);
 }
 
+int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
+  if (length == 0) return 0;
+  if (chapter->takes_capacity) return default_cache_options(shape).capacity;
+  if (chapter->takes_window) return window_in(shape);
+  return length;
+}
+
 std::vector<CacheCase> all_cache_cases() {
   std::vector<CacheCase> cases;
   for (const Chapter& chapter : chapters()) {

@@ -18,6 +18,8 @@ struct CacheCase {
   double tolerance;  // of logits against the oracle
 
   std::unique_ptr<KVCache> make_cache(const ModelShape& shape) const;
+  /// Tokens that the cache has memory for when it holds `length`: none at first, then what it grew to or was made for.
+  int64_t slots(const ModelShape& shape, int64_t length) const;
   int64_t window_in(const ModelShape& shape) const { return window.value_or(shape.context); }
 };
 

@@ -1,5 +1,5 @@
 // What every cache is compared with: chapter 1's full recompute, with a band in its mask for windows.
-// Chapter 1 itself is held to transformers by naive_test.
+// Chapter 1 itself is held to transformers by golden_test.
 #pragma once
 
 #include "chapters/01_naive/naive_gpt2.h"

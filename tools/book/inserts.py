@@ -45,7 +45,8 @@ def _percentile_99(values):
 
 
 def _same(row):
-    return {True: "yes", False: "**no**", None: "(window)"}[row["same_tokens"]]
+    not_promised = "(bf16)" if results()["dtype"] == "bfloat16" else "(window)"
+    return {True: "yes", False: "**no**", None: not_promised}[row["same_tokens"]]
 
 
 def machine():
@@ -138,8 +139,8 @@ def beside_linear(workload=0, upto="99"):
     lines = ["| chapter | decode step, ms | its at::linear calls alone, ms | more |", "|---|--:|--:|--:|"]
     for row in results()["workloads"][workload]["rows"]:
         if row["linear_ms"] and row["chapter"][:2] <= upto:
-            more = 100 * (row["step_beside_linear_ms"] / row["linear_ms"] - 1)
-            lines.append(f"| {_label(row)} | {row['step_beside_linear_ms']:.2f} | {row['linear_ms']:.2f} | {more:.1f} % |")
+            step, linear = (statistics.median(row[key]) for key in ("step_beside_linear_ms", "linear_ms"))
+            lines.append(f"| {_label(row)} | {step:.2f} | {linear:.2f} | {100 * (step / linear - 1):.1f} % |")
     return "\n".join(lines)
 
 
