@@ -9,7 +9,7 @@
 namespace kvbook {
 namespace {
 
-const char kOneByOne[] = "the cat cache masks a chunk only when it is empty; chapter 3 lifts this";
+const char kOneByOne[] = "chapter 2's cache takes several tokens at once only while it is empty; chapter 3 lifts this";
 
 // clang-format off
 std::vector<Chapter> make_chapters() {

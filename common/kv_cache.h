@@ -35,7 +35,7 @@ class KVCache {
   KVCache& operator=(const KVCache&) = delete;
 
   /// Opens a forward; abandons one left open. Returns the new tokens' positions, int64 [T].
-  /// Everything that can be refused is refused here, before anything is written.
+  /// Whatever the ids decide is refused here, before anything is written.
   /// @throws c10::ValueError if ids is not int64 [B, T], B and T at least 1, or B differs from the rows held.
   /// @throws c10::IndexError if the cache has no room for T more tokens.
   torch::Tensor begin(const Step& step);
@@ -43,7 +43,8 @@ class KVCache {
   /// Remembers this step's keys and values of one layer, [B, H_kv, T, D], and returns what the step may attend to.
   /// The tensors returned are valid until commit or abandon. Never destroys a committed key that a query at the
   /// committed length could still see, so that a forward that fails can be tried again.
-  /// @throws c10::ValueError on another shape, dtype or device, or a layer out of range or updated twice.
+  /// @throws c10::ValueError on another shape, dtype or device than this forward's or the cache's, or a layer out of
+  /// range or updated twice: the forward stays open, to be abandoned.
   virtual KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) = 0;
 
   /// Closes the forward: the new tokens now count. Called by the model, once, never by a layer.

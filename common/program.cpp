@@ -56,11 +56,13 @@ void print_header(const Chapter& chapter, const NamedModel& model, const Program
 
 void print_figures(const Conversation& said) {
   const Generation& last = said.last();
+  const bool several = said.answers.size() > 1;
   fmt::print(
-      "\n{} new tokens ({}) · first after {:.1f} ms · {:.0f} tok/s end to end · {} decoding · cache {:.2f} MB · "
-      "smallest gap {:.4f}\n",
-      last.new_ids.size(1), to_string(last.finish_reason), last.timings.ttft_ms(), last.timings.tokens_per_s(),
-      rate(last.timings.decode_tokens_per_s()), said.kv_bytes / 1e6, said.min_margin());
+      "\n{}{} new tokens ({}) · first after {:.1f} ms · {:.0f} tok/s end to end · {} decoding · cache {:.2f} MB · "
+      "smallest gap {:.4f}{}\n",
+      several ? "last answer: " : "", last.new_ids.size(1), to_string(last.finish_reason), last.timings.ttft_ms(), last.timings.tokens_per_s(),
+      rate(last.timings.decode_tokens_per_s()), said.kv_bytes / 1e6, said.min_margin(),
+      several ? " in all answers" : "");
 }
 
 /// True where the contract promises the same tokens: full precision, and a window that hides nothing.

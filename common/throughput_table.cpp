@@ -83,7 +83,8 @@ std::string workload_text(const ThroughputResult& r, const WorkloadResult& workl
                       "GB/s", "read", "ms/tok", "MB", "MB", "tokens");
   for (const Samples& row : workload.rows) text += row_text(r, workload, row);
   if (workload.workload.uncached_new_tokens < workload.workload.new_tokens) {
-    text += fmt::format("* {} new tokens, once: each costs a forward over everything before it\n",
+    text += fmt::format("* {} new tokens, once: each costs a forward over everything before it; the others' tokens are compared "
+                        "with these\n",
                         workload.workload.uncached_new_tokens);
   }
   return text;
@@ -99,6 +100,10 @@ constexpr char kNotes[] =
     "step. ms/token counts decode steps only; tok/s counts the prompt too. Cache ms/token holds the checks of the "
     "stop-watch\n"
     "around the cache, some hundredths of a millisecond; peak is the most that the cache held in any forward.\n";
+
+constexpr char kOnce[] =
+    "\nOne repetition shows what to expect, not how far it varies: on a busy machine these figures, and the factors, can be\n"
+    "off several times over. The whole table has five: make bench.\n";
 
 nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
   nlohmann::ordered_json json;
@@ -126,6 +131,7 @@ nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadRe
 std::string throughput_text(const ThroughputResult& result) {
   std::string text = header_text(result);
   for (const WorkloadResult& workload : result.workloads) text += workload_text(result, workload);
+  if (result.workloads.front().rows.front().repetitions == 1) text += kOnce;
   return text + kNotes;
 }
 

@@ -50,6 +50,7 @@ void show_forgetting(const NamedModel& model, const ProgramOptions& options, con
   const int64_t context = model.checkpoint.config.context;
   const int64_t window = options.window.value_or(kSmallWindow);
   const auto positions = static_cast<int64_t>(said.inputs.front().size()) + said.answers.front().new_ids.size(1) - 1;
+  if (said.inputs.size() > 1) return;  // two columns have room for one answer
   if (!model.tokenizer || window >= std::min(context, positions)) return;
 
   const auto full = wrapped(first_tale(model, options, context, said.inputs.front()), kColumn);

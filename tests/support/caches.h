@@ -23,6 +23,8 @@ struct CacheCase {
   int64_t window_in(const ModelShape& shape) const { return window.value_or(shape.context); }
 };
 
+inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << cache_case.name; }  // for GoogleTest
+
 /// All chapters with a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4.
 std::vector<CacheCase> all_cache_cases();
 

@@ -23,7 +23,10 @@ def excerpt(path, anchor):
 
 def output(name):
     """A recorded run: data/results/runs/NAME.txt, whose first line is its command."""
-    return "```console\n" + (RESULTS / "runs" / f"{name}.txt").read_text().rstrip("\n") + "\n```"
+    file = RESULTS / "runs" / f"{name}.txt"
+    if not file.exists():
+        raise SystemExit(f"book: {name} was never recorded: run `make record`")
+    return "```console\n" + file.read_text().rstrip("\n") + "\n```"
 
 
 def results():
