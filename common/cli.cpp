@@ -201,7 +201,8 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--turn-ids", raw.turn_ids, "the same as ids; repeatable"), chapter.takes_turns)
       ->allow_extra_args(false);
   app.add_flag("--stop-at-eos", options.stop_at_eos, "end at the end-of-text token");
-  CLI::Option* json = app.add_option("--json", raw.json, "write the result as JSON and leave the comparison out; -: to standard output");
+  CLI::Option* json = app.add_option("--json", raw.json,
+                                     "write the result as JSON and leave the comparison out; -: to standard output");
   CLI::Option* logits = app.add_flag("--logits", options.logits, "add the logits that chose the last id to the JSON");
 
   if (!parse_or_help(app, argc, argv)) return std::nullopt;

@@ -60,8 +60,8 @@ void print_figures(const Conversation& said) {
   fmt::print(
       "\n{}{} new tokens ({}) · first after {:.1f} ms · {:.0f} tok/s end to end · {} decoding · cache {:.2f} MB · "
       "smallest gap {:.4f}{}\n",
-      several ? "last answer: " : "", last.new_ids.size(1), to_string(last.finish_reason), last.timings.ttft_ms(), last.timings.tokens_per_s(),
-      rate(last.timings.decode_tokens_per_s()), said.kv_bytes / 1e6, said.min_margin(),
+      several ? "last answer: " : "", last.new_ids.size(1), to_string(last.finish_reason), last.timings.ttft_ms(),
+      last.timings.tokens_per_s(), rate(last.timings.decode_tokens_per_s()), said.kv_bytes / 1e6, said.min_margin(),
       several ? " in all answers" : "");
 }
 

@@ -83,9 +83,10 @@ std::string workload_text(const ThroughputResult& r, const WorkloadResult& workl
                       "GB/s", "read", "ms/tok", "MB", "MB", "tokens");
   for (const Samples& row : workload.rows) text += row_text(r, workload, row);
   if (workload.workload.uncached_new_tokens < workload.workload.new_tokens) {
-    text += fmt::format("* {} new tokens, once: each costs a forward over everything before it; the others' tokens are compared "
-                        "with these\n",
-                        workload.workload.uncached_new_tokens);
+    text += fmt::format(
+        "* {} new tokens, once: each costs a forward over everything before it; the others' tokens are compared "
+        "with these\n",
+        workload.workload.uncached_new_tokens);
   }
   return text;
 }
@@ -102,7 +103,8 @@ constexpr char kNotes[] =
     "around the cache, some hundredths of a millisecond; peak is the most that the cache held in any forward.\n";
 
 constexpr char kOnce[] =
-    "\nOne repetition shows what to expect, not how far it varies: on a busy machine these figures, and the factors, can be\n"
+    "\nOne repetition shows what to expect, not how far it varies: on a busy machine these figures, and the factors, "
+    "can be\n"
     "off several times over. The whole table has five: make bench.\n";
 
 nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
