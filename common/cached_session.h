@@ -6,12 +6,14 @@
 #include "common/gpt2.h"
 #include "common/kv_cache.h"
 #include "common/session.h"
+#include "common/tracing_cache.h"
 
 namespace kvbook {
 
 class CachedSession final : public Session {
  public:
-  CachedSession(Gpt2 model, std::unique_ptr<KVCache> cache) : model_(std::move(model)), cache_(std::move(cache)) {}
+  /// `on_forward`, if not empty, hears of every committed forward.
+  CachedSession(Gpt2 model, std::unique_ptr<KVCache> cache, const ForwardListener& on_forward = {});
 
   Generation generate(const torch::Tensor& input, const GenerateOptions& options) override;
   int64_t bytes() const override { return cache_->bytes(); }
@@ -19,7 +21,8 @@ class CachedSession final : public Session {
  private:
   Gpt2 model_;
   std::unique_ptr<KVCache> cache_;
-  torch::Tensor not_fed_;  // int64 [B, 1]: the last answer's last token, chosen but never fed
+  std::unique_ptr<TracingCache> traced_;  // around cache_, where somebody listens
+  torch::Tensor not_fed_;                 // int64 [B, 1]: the last answer's last token, chosen but never fed
 };
 
 }  // namespace kvbook

@@ -8,6 +8,7 @@
 #include "common/checkpoint.h"
 #include "common/kv_cache.h"
 #include "common/session.h"
+#include "common/trace.h"
 
 namespace kvbook {
 
@@ -40,7 +41,8 @@ struct Chapter {
 };
 
 /// An empty session of this chapter. The model's parameters are the checkpoint's tensors, not copies.
-std::unique_ptr<Session> open_session(const Chapter& chapter, const Checkpoint& checkpoint,
-                                      const CacheOptions& options);
+/// `on_forward`, if not empty, hears of every forward on its cache.
+std::unique_ptr<Session> open_session(const Chapter& chapter, const Checkpoint& checkpoint, const CacheOptions& options,
+                                      const ForwardListener& on_forward = {});
 
 }  // namespace kvbook

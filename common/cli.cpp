@@ -69,7 +69,7 @@ void check_at_least_one(const char* flag, std::optional<int64_t> value) {
 
 /// The options of one command line, before they are checked.
 struct RawOptions {
-  std::string prompt, prompt_ids, dtype = "float32", json;
+  std::string prompt, prompt_ids, dtype = "float32", json, trace;
   std::vector<std::string> turns, turn_ids;
   std::optional<int64_t> threads;
 };
@@ -201,6 +201,9 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--turn-ids", raw.turn_ids, "the same as ids; repeatable"), chapter.takes_turns)
       ->allow_extra_args(false);
   app.add_flag("--stop-at-eos", options.stop_at_eos, "end at the end-of-text token");
+  CLI::Option* trace =
+      app.add_flag("--trace", raw.trace, "draw the cache as it changes; --trace=FILE: write the events as JSON")
+          ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   CLI::Option* json = app.add_option("--json", raw.json,
                                      "write the result as JSON and leave the comparison out; -: to standard output");
   CLI::Option* logits = app.add_flag("--logits", options.logits, "add the logits that chose the last id to the JSON");
@@ -221,6 +224,12 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   if (prompt_ids->count() > 0) options.prompt = parse_ids(raw.prompt_ids, "--prompt-ids");
   if (json->count() > 0) options.json = raw.json;
   if (options.json && options.json->empty()) throw UsageError("--json takes a file's name, or - for standard output");
+  if (trace->count() > 0) options.trace = trace->results().front() == "true" ? "" : trace->results().front();
+  if (options.trace == "-")
+    throw UsageError("--trace=FILE takes a file's name; --trace alone draws on standard output");
+  if (options.trace == "" && options.json == "-") {
+    throw UsageError("--trace draws on standard output, which --json - needs for itself: give one of them a file");
+  }
   options.turns = turns_in_order(app, raw);
   options.dtype = parse_dtype(raw.dtype);
   const int64_t threads = raw.threads.value_or(usable_cores());

@@ -31,6 +31,7 @@ struct ProgramOptions {
   bool stop_at_eos = false;
   std::optional<std::string> json;  // a file, or "-" for standard output
   bool logits = false;
+  std::optional<std::string> trace;  // a file for the events, or empty: draw them
 };
 
 /// Parses the flags of `chapter`'s program. Returns nothing when help was asked for and printed.

@@ -19,6 +19,7 @@ class ForwardingCache : public KVCache {
     inner_.reset();
   }
   int64_t bytes() const override { return inner_.bytes(); }
+  std::vector<int64_t> slots(int64_t row = 0) const override { return inner_.slots(row); }
 
  protected:
   void on_begin(const Step& step) override { inner_.begin(step); }

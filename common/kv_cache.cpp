@@ -1,5 +1,7 @@
 #include "common/kv_cache.h"
 
+#include <numeric>
+
 #include "common/check.h"
 
 namespace kvbook {
@@ -76,6 +78,12 @@ void KVCache::forget_layout() { rows_ = 0; }
 int64_t KVCache::length(int64_t row) const {
   TORCH_CHECK_INDEX(row >= 0 && (row == 0 || row < rows_), "row ", row, " of a cache with ", rows_, " rows");
   return length_;
+}
+
+std::vector<int64_t> KVCache::slots(int64_t row) const {
+  std::vector<int64_t> positions(length(row));
+  std::iota(positions.begin(), positions.end(), 0);
+  return positions;
 }
 
 int64_t key_value_bytes(const ModelShape& shape, int64_t rows, int64_t slots, int64_t bytes_per_element) {

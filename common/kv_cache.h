@@ -21,6 +21,8 @@ struct KeyValues {
 };
 // ANCHOR_END: step
 
+inline constexpr int64_t kEmptySlot = -1;
+
 // ANCHOR: seam
 /// Keys and values of the tokens seen so far, for all layers. The model calls begin once, update once a layer, commit
 /// once; whatever happens in between, length() moves in commit only. Not thread-safe: one cache, one thread.
@@ -61,6 +63,10 @@ class KVCache {
 
   /// Memory held for keys and values, in bytes.
   virtual int64_t bytes() const = 0;
+
+  /// The committed position whose key lies in each slot of a row, kEmptySlot where there is none. For looking at a
+  /// cache: the model never asks. Here: one slot a token, in order, as in a cache that grows.
+  virtual std::vector<int64_t> slots(int64_t row = 0) const;
   // ANCHOR_END: seam
 
   const ModelShape& shape() const { return shape_; }

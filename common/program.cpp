@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "common/console_text.h"
 #include "common/identity.h"
@@ -9,6 +10,8 @@
 #include "common/output_file.h"
 #include "common/progress.h"
 #include "common/result_json.h"
+#include "common/trace_json.h"
+#include "common/trace_text.h"
 
 namespace kvbook {
 namespace {
@@ -65,6 +68,9 @@ void print_figures(const Conversation& said) {
       several ? " in all answers" : "");
 }
 
+/// Drawing takes time, so no rates are shown beside it.
+bool draws(const ProgramOptions& options) { return options.trace == ""; }
+
 /// True where the contract promises the same tokens: full precision, and a window that hides nothing.
 bool must_agree(const ProgramOptions& options, const Conversation& said) {
   int64_t positions = -1;  // the last token is never fed
@@ -83,8 +89,9 @@ int compare(const Chapter& chapter, const NamedModel& model, const ProgramOption
   const bool same = same_tokens(said, reference) && same_tokens(said, again);
   const bool must = must_agree(options, said);
   const double here = again.last().timings.tokens_per_s(), there = reference.last().timings.tokens_per_s();
-  fmt::print("same tokens as {}: {} · {:.0f} tok/s here, {:.0f} there: {:.2f} times\n", other.name, same ? "yes" : "no",
-             here, there, here / there);
+  fmt::print("same tokens as {}: {}", other.name, same ? "yes" : "no");
+  if (!draws(options)) fmt::print(" · {:.0f} tok/s here, {:.0f} there: {:.2f} times", here, there, here / there);
+  fmt::print("\n");
   if (!must) {
     fmt::print("(not promised here: {})\n", !promises_same_tokens(options.dtype)
                                                 ? "bfloat16 rounds differently in products of another size"
@@ -139,13 +146,14 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
 }
 
 Conversation tell(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
-                  const std::vector<std::vector<int64_t>>& inputs) {
+                  const std::vector<std::vector<int64_t>>& inputs, const ForwardListener& on_forward) {
   ConsoleText console(model.tokenizer.get());
   Listener listener;
   listener.on_input = [&](const std::vector<int64_t>& ids) {
     for (const int64_t id : ids) console.add(id);
   };
   listener.on_token = [&](int64_t id) { console.add(id); };
+  listener.on_forward = on_forward;
   try {
     Conversation said = converse(chapter, model, options, inputs, listener);
     console.finish();
@@ -156,23 +164,49 @@ Conversation tell(const Chapter& chapter, const NamedModel& model, const Program
   }
 }
 
+Conversation draw(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                  const std::vector<std::vector<int64_t>>& inputs) {
+  const TraceText text(model.tokenizer.get(), isatty(STDOUT_FILENO) == 1);
+  fmt::print("{}", text.legend());
+  const Conversation said = converse(chapter, model, options, inputs, {.on_forward = [&](const TracedForward& forward) {
+                                       fmt::print("{}", text.row(forward));
+                                       std::fflush(stdout);
+                                     }});
+  fmt::print("\n");
+  ConsoleText console(model.tokenizer.get());
+  for (size_t turn = 0; turn < said.inputs.size(); ++turn) {
+    for (const int64_t id : said.inputs[turn]) console.add(id);
+    for (const int64_t id : to_ids(said.answers[turn].new_ids)) console.add(id);
+  }
+  console.finish();
+  return said;
+}
+
 Conversation converse(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                       const std::vector<std::vector<int64_t>>& inputs, const Listener& listener) {
-  const auto session = open_session(chapter, model.checkpoint, cache_options(options, model.checkpoint.config.shape()));
+  const auto session = open_session(chapter, model.checkpoint, cache_options(options, model.checkpoint.config.shape()),
+                                    listener.on_forward);
   Conversation said{inputs, {}, 0};
+  std::vector<int64_t> sequence;
   for (const auto& input : inputs) {
     if (listener.on_input) listener.on_input(input);
     said.answers.push_back(session->generate(to_row(input), generate_options(model, options, listener)));
+    sequence.insert(sequence.end(), input.begin(), input.end());
+    for (const int64_t id : to_ids(said.last().new_ids)) {
+      if (listener.on_forward && !chapter.make_cache) listener.on_forward(uncached_forward(sequence));
+      sequence.push_back(id);
+    }
   }
   said.kv_bytes = session->bytes();
   return said;
 }
 
 Conversation converse_quietly(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
-                              const std::vector<std::vector<int64_t>>& inputs) {
+                              const std::vector<std::vector<int64_t>>& inputs, const ForwardListener& on_forward) {
   const int64_t an_answer = std::min<int64_t>(options.new_tokens, model.checkpoint.config.context);
   Progress progress(chapter.name, an_answer * static_cast<int64_t>(inputs.size()));
-  return converse(chapter, model, options, inputs, {.on_token = [&](int64_t) { progress.advance(); }});
+  return converse(chapter, model, options, inputs,
+                  {.on_token = [&](int64_t) { progress.advance(); }, .on_forward = on_forward});
 }
 
 void warm_up(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
@@ -220,6 +254,8 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
     const ProgramOptions& options = *parsed;
     at::set_num_threads(options.threads);
     if (options.json) check_output(*options.json);
+    const bool writes_trace = options.trace && !draws(options);
+    if (writes_trace) check_output(*options.trace);
 
     const NamedModel model = [&] {
       const Progress progress("loading " + options.model, 0);
@@ -229,13 +265,25 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
     check_room(chapter, model, options, inputs);
     warm_up(chapter, model, options, inputs.front());
 
+    std::vector<TracedForward> forwards;
+    ForwardListener on_forward;
+    if (writes_trace) on_forward = [&](const TracedForward& forward) { forwards.push_back(forward); };
+    const auto write_trace = [&] {
+      if (!writes_trace) return;
+      write_output(*options.trace, trace_json(chapter, options.model, model.tokenizer.get(), forwards));
+    };
+
     if (options.json == "-") {
-      write_output("-", result_json(chapter, options, converse_quietly(chapter, model, options, inputs)));
+      const Conversation said = converse_quietly(chapter, model, options, inputs, on_forward);
+      write_trace();
+      write_output("-", result_json(chapter, options, said));
       return 0;
     }
     print_header(chapter, model, options);
-    const Conversation said = tell(chapter, model, options, inputs);
-    print_figures(said);
+    const Conversation said =
+        draws(options) ? draw(chapter, model, options, inputs) : tell(chapter, model, options, inputs, on_forward);
+    if (!draws(options)) print_figures(said);
+    write_trace();
     if (options.json) {
       write_output(*options.json, result_json(chapter, options, said));
       return 0;
@@ -244,7 +292,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
     for (const Chapter& other : list) {
       if (other.name == chapter.same_tokens_as) status = compare(chapter, model, options, said, other);
     }
-    if (after) after(model, options, said);
+    if (after && !draws(options)) after(model, options, said);
     return status;
   });
 }

@@ -31,10 +31,15 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
 struct Listener {
   std::function<void(const std::vector<int64_t>& ids)> on_input = {};  // before an input is fed
   std::function<void(int64_t id)> on_token = {};                       // as soon as a token is known
+  ForwardListener on_forward = {};  // after a forward; without a cache, after the answer
 };
 
 /// Prints inputs and answers to standard output as they come.
 Conversation tell(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
+                  const std::vector<std::vector<int64_t>>& inputs, const ForwardListener& on_forward = {});
+
+/// Draws the cache forward by forward on standard output instead, and prints what was said below.
+Conversation draw(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                   const std::vector<std::vector<int64_t>>& inputs);
 
 /// Runs one chapter on the inputs, turn by turn on one session.
@@ -43,7 +48,7 @@ Conversation converse(const Chapter& chapter, const NamedModel& model, const Pro
 
 /// As converse; a terminal sees how far it is.
 Conversation converse_quietly(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
-                              const std::vector<std::vector<int64_t>>& inputs);
+                              const std::vector<std::vector<int64_t>>& inputs, const ForwardListener& on_forward = {});
 
 /// The first forwards of a process and of a model start threads and fill tables, which is not what figures are about: a
 /// few tokens after the prompt, thrown away.

@@ -24,6 +24,13 @@ TEST(PreallocatedCache, WritesInPlaceAndReturnsViews) {
   EXPECT_EQ(forward_numbered(cache, 1).keys_address, first.keys_address);
 }
 
+TEST(PreallocatedCache, HasASlotForAllOfItsCapacityOnceItIsMade) {
+  PreallocatedCache cache(kSmallShape, 5);
+  EXPECT_EQ(cache.slots(), Numbers{});
+  forward_numbered(cache, 3);
+  EXPECT_EQ(cache.slots(), (Numbers{0, 1, 2, kEmptySlot, kEmptySlot}));
+}
+
 TEST(TensorAssignment, WritesThroughATemporaryAndRebindsAName) {
   const torch::Tensor buffer = torch::zeros({2, 3}), ones = torch::ones({3});
   buffer[0] = ones;

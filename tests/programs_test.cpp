@@ -244,6 +244,43 @@ TEST(Programs, HelpNamesTheFlagsThatHaveAMeaningAndEndsWithStatusZero) {
   EXPECT_NE(run_program("05_sliding_window", {"--help"}).out.find("--window"), std::string::npos);
 }
 
+TEST(Programs, TraceDrawsEveryForwardAndThenTellsTheStory) {
+  for (const Chapter& chapter : chapters()) {
+    const ProgramRun run =
+        run_program(chapter.name, {"--model", kNano, "--prompt-ids", "2,14,0", "--new-tokens", "3", "--trace"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    const bool cached = chapter.make_cache != nullptr;
+    EXPECT_NE(run.out.find(" 0-2    3  "), std::string::npos) << run.out;
+    for (const char* row : {"\n        3    1  ", "\n        4    1  "}) {
+      EXPECT_EQ(run.out.find(row) != std::string::npos, cached) << chapter.name << row << run.out;
+    }
+    EXPECT_EQ(run.out.find(" 0-4    5  xxxxx ") != std::string::npos, !cached) << run.out;
+    EXPECT_NE(run.out.find("\n2, 14, 0, "), std::string::npos) << run.out;
+  }
+}
+
+TEST(Programs, TheTraceFileHoldsWhatEachForwardDid) {
+  const std::string file = scratch_folder() + "/trace.json";
+  const nlohmann::json result =
+      run_json("05_sliding_window",
+               {"--model", kNano, "--prompt-ids", "2,14,0,4", "--new-tokens", "3", "--window", "3", "--trace=" + file});
+  const nlohmann::json trace = nlohmann::json::parse(read_file(file));
+  EXPECT_EQ(trace.at("chapter"), "05_sliding_window");
+  const nlohmann::json& forwards = trace.at("forwards");
+  ASSERT_EQ(forwards.size(), 3U);  // the prompt, then two tokens: the third is never fed
+  EXPECT_EQ(forwards.at(0).at("ids").get<Ids>(), (Ids{2, 14, 0, 4}));
+  EXPECT_EQ(forwards.at(0).at("before").get<Ids>(), Ids{});
+  EXPECT_EQ(forwards.at(0).at("after").get<Ids>(), (Ids{2, 3, -1}));
+  const nlohmann::json band = {{1, 0, 0, 0}, {1, 1, 0, 0}, {1, 1, 1, 0}, {0, 1, 1, 1}};
+  EXPECT_EQ(forwards.at(0).at("visible"), band);
+  EXPECT_EQ(forwards.at(2).at("first_position"), 5);
+  EXPECT_EQ(forwards.at(2).at("ids").at(0), result.at("new_ids").at(1));
+  EXPECT_EQ(forwards.at(2).at("before").get<Ids>(), (Ids{3, 4, -1}));
+  EXPECT_EQ(forwards.at(2).at("after").get<Ids>(), (Ids{4, 5, -1}));
+  EXPECT_EQ(forwards.at(2).at("visible"), (nlohmann::json{{1, 1, 1}}));
+  EXPECT_EQ(forwards.at(2).at("bytes"), result.at("kv_bytes"));
+}
+
 struct BadInput {
   std::string program;
   Words arguments;
@@ -260,6 +297,10 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
   const std::vector<BadInput> table = {
       {"01_naive", {"--no-such-flag"}, "--no-such-flag"},
       {"01_naive", {"stray"}, "stray"},
+      {"01_naive", {"--trace", "--json", "-"}, "--trace"},
+      {"01_naive", {"--trace="}, "--trace"},
+      {"01_naive", {"--trace=-"}, "--trace"},
+      {"04_preallocated", with_nano({"1", "--trace=/no/such/folder/x.json"}), "/no/such/folder/x.json"},
       {"01_naive", {"--prompt", "a", "--prompt-ids", "1"}, "exclude"},
       {"01_naive", {"--prompt", ""}, "empty"},
       {"01_naive", {"--prompt-ids", ""}, "--prompt-ids"},

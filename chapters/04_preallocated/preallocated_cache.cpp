@@ -49,6 +49,12 @@ void PreallocatedCache::reset() {
 }
 
 int64_t PreallocatedCache::bytes() const { return keys_.defined() ? keys_.nbytes() + values_.nbytes() : 0; }
+
+std::vector<int64_t> PreallocatedCache::slots(int64_t row) const {
+  std::vector<int64_t> positions = KVCache::slots(row);
+  if (keys_.defined()) positions.resize(capacity_, kEmptySlot);
+  return positions;
+}
 // ANCHOR_END: memory
 
 }  // namespace kvbook

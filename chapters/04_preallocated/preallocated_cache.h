@@ -19,6 +19,7 @@ class PreallocatedCache final : public KVCache {
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
   void reset() override;
   int64_t bytes() const override;
+  std::vector<int64_t> slots(int64_t row = 0) const override;  ///< C of them once the buffers are made
 
  protected:
   void on_begin(const Step& step) override;  ///< @throws c10::IndexError if P + T > C; makes the step's mask

@@ -98,6 +98,13 @@ void SlidingWindowCache::reset() {
 }
 
 int64_t SlidingWindowCache::bytes() const { return keys_.defined() ? keys_.nbytes() + values_.nbytes() : 0; }
+
+std::vector<int64_t> SlidingWindowCache::slots(int64_t row) const {
+  std::vector<int64_t> positions = KVCache::slots(row);
+  positions.erase(positions.begin(), positions.end() - kept());
+  if (keys_.defined()) positions.resize(window_, kEmptySlot);
+  return positions;
+}
 // ANCHOR_END: memory
 
 }  // namespace kvbook

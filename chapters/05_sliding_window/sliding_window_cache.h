@@ -26,6 +26,7 @@ class SlidingWindowCache final : public KVCache {
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
   void reset() override;
   int64_t bytes() const override;
+  std::vector<int64_t> slots(int64_t row = 0) const override;  ///< W of them once the buffers are made, oldest first
 
  protected:
   void on_begin(const Step& step) override;
