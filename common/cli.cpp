@@ -225,8 +225,9 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   if (json->count() > 0) options.json = raw.json;
   if (options.json && options.json->empty()) throw UsageError("--json takes a file's name, or - for standard output");
   if (trace->count() > 0) options.trace = trace->results().front() == "true" ? "" : trace->results().front();
-  if (options.trace == "-")
+  if (options.trace == "-") {
     throw UsageError("--trace=FILE takes a file's name; --trace alone draws on standard output");
+  }
   if (options.trace == "" && options.json == "-") {
     throw UsageError("--trace draws on standard output, which --json - needs for itself: give one of them a file");
   }

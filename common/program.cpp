@@ -71,6 +71,18 @@ void print_figures(const Conversation& said) {
 /// Drawing takes time, so no rates are shown beside it.
 bool draws(const ProgramOptions& options) { return options.trace == ""; }
 
+/// Without a cache a forward leaves no trace but what was fed: everything said so far, for each new token.
+void report_uncached(const Conversation& said, const ForwardListener& on_forward) {
+  std::vector<int64_t> sequence;
+  for (size_t turn = 0; turn < said.inputs.size(); ++turn) {
+    sequence.insert(sequence.end(), said.inputs[turn].begin(), said.inputs[turn].end());
+    for (const int64_t id : to_ids(said.answers[turn].new_ids)) {
+      on_forward(uncached_forward(sequence));
+      sequence.push_back(id);
+    }
+  }
+}
+
 /// True where the contract promises the same tokens: full precision, and a window that hides nothing.
 bool must_agree(const ProgramOptions& options, const Conversation& said) {
   int64_t positions = -1;  // the last token is never fed
@@ -85,7 +97,7 @@ int compare(const Chapter& chapter, const NamedModel& model, const ProgramOption
             const Chapter& other) {
   warm_up(other, model, plain_options(options), said.inputs.front());
   const Conversation reference = converse_afresh(other, model, options, said);
-  const Conversation again = converse_quietly(chapter, model, options, said.inputs);
+  const Conversation again = draws(options) ? said : converse_quietly(chapter, model, options, said.inputs);
   const bool same = same_tokens(said, reference) && same_tokens(said, again);
   const bool must = must_agree(options, said);
   const double here = again.last().timings.tokens_per_s(), there = reference.last().timings.tokens_per_s();
@@ -187,16 +199,11 @@ Conversation converse(const Chapter& chapter, const NamedModel& model, const Pro
   const auto session = open_session(chapter, model.checkpoint, cache_options(options, model.checkpoint.config.shape()),
                                     listener.on_forward);
   Conversation said{inputs, {}, 0};
-  std::vector<int64_t> sequence;
   for (const auto& input : inputs) {
     if (listener.on_input) listener.on_input(input);
     said.answers.push_back(session->generate(to_row(input), generate_options(model, options, listener)));
-    sequence.insert(sequence.end(), input.begin(), input.end());
-    for (const int64_t id : to_ids(said.last().new_ids)) {
-      if (listener.on_forward && !chapter.make_cache) listener.on_forward(uncached_forward(sequence));
-      sequence.push_back(id);
-    }
   }
+  if (listener.on_forward && !chapter.make_cache) report_uncached(said, listener.on_forward);
   said.kv_bytes = session->bytes();
   return said;
 }

@@ -31,7 +31,7 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
 struct Listener {
   std::function<void(const std::vector<int64_t>& ids)> on_input = {};  // before an input is fed
   std::function<void(int64_t id)> on_token = {};                       // as soon as a token is known
-  ForwardListener on_forward = {};  // after a forward; without a cache, after the answer
+  ForwardListener on_forward = {};                                     // after a forward; without a cache, at the end
 };
 
 /// Prints inputs and answers to standard output as they come.

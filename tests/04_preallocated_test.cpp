@@ -41,6 +41,10 @@ TEST(TensorAssignment, WritesThroughATemporaryAndRebindsAName) {
   slot = buffer[1];
   slot.copy_(ones);
   EXPECT_TRUE(buffer[1].equal(ones));
+
+  const torch::Tensor slots = torch::zeros({1, 5, 2});  // a layer of five slots
+  slots[0] = torch::ones({1, 2});                       // one token's key
+  EXPECT_TRUE(slots.equal(torch::ones({1, 5, 2})));     // is in all of them
 }
 
 TEST(PreallocatedCache, RefusesATokenTooManyBeforeAnythingIsWritten) {

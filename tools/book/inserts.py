@@ -71,70 +71,47 @@ def _step_ms(row):
     return row["step_ms"] or row["ttft_ms"]
 
 
-def _markdown(columns, rows):
-    """columns: heads, with ">" in front of those that are aligned right. rows: lists of cells."""
-    heads = "| " + " | ".join(column.lstrip(">") for column in columns) + " |"
-    rule = "|" + "|".join("--:" if column.startswith(">") else "---" for column in columns) + "|"
-    return "\n".join([heads, rule, *("| " + " | ".join(row) + " |" for row in rows)])
+def _weight_rate(row, r):
+    return r["weight_bytes"] / (statistics.median(_step_ms(row)) / 1e3)
 
 
-def _rows(work, upto):
-    """The rows up to a chapter, each with its label."""
-    for row in work["rows"]:
-        if row["chapter"][:2] <= upto:
-            fewer = row["new_tokens"] != work["new_tokens"]
-            yield row, _label(row) + (f" ({row['new_tokens']} new tokens, once)" if fewer else "")
+# Each column: its head, and its cell of a row; r holds all results, naive the first row.
+COLUMNS = {
+    "weights<br>MB/token": lambda row, r, naive: f"{r['weight_bytes'] / 1e6:.0f}",
+    "TTFT ms": lambda row, r, naive: f"{statistics.median(row['ttft_ms']):.1f}",
+    "tok/s end to end,<br>median [min–max]": lambda row, r, naive: _spread(row["tokens_per_s"]),
+    "ms/token,<br>median": lambda row, r, naive: f"{statistics.median(_step_ms(row)):.1f}",
+    "p99": lambda row, r, naive: f"{_percentile_99(_step_ms(row)):.1f}",
+    "x naive": lambda row, r, naive: f"{_tok_s(row) / _tok_s(naive):.1f}",
+    "GB/s": lambda row, r, naive: f"{_weight_rate(row, r) / 1e9:.1f}",
+    "% of read<br>bandwidth": lambda row, r, naive: f"{100 * _weight_rate(row, r) / r['read_bandwidth']:.0f}",
+    "cache<br>ms/token": lambda row, r, naive: (
+        f"{statistics.median(row['cache_step_ms']):.2f}" if row["cache_step_ms"] else "-"
+    ),
+    "KV MB": lambda row, r, naive: f"{row['kv_bytes'] / 1e6:.1f}",
+    "peak MB": lambda row, r, naive: f"{row['peak_bytes'] / 1e6:.1f}",
+    "same<br>tokens": lambda row, r, naive: _same(row),
+}
+# Those that tell the chapters apart.
+FEW = [head for head in COLUMNS if head.split("<")[0] not in ("weights", "TTFT ms", "p99", "GB/s", "% of read")]
 
 
-def _cache_ms(row):
-    return f"{statistics.median(row['cache_step_ms']):.2f}" if row["cache_step_ms"] else "-"
-
-
-def table(workload=0):
-    """The throughput table of one workload, all columns."""
+def table(workload=0, upto="99", heads=tuple(COLUMNS)):
+    """The throughput table of one workload, up to a chapter."""
     r = results()
     work = r["workloads"][workload]
-    columns = ["chapter", ">weights<br>MB/token", ">TTFT ms", ">tok/s end to end,<br>median [min–max]", ">ms/token,<br>median, p99"]
-    columns += [">x naive", ">GB/s", ">% of read<br>bandwidth", ">cache<br>ms/token"]
-    columns += [">KV MB", ">peak MB", "same tokens"]
-    rows = []
-    for row, label in _rows(work, "99"):
-        step = statistics.median(_step_ms(row))
-        rate = r["weight_bytes"] / (step / 1e3)
-        rows.append([
-            label,
-            f"{r['weight_bytes'] / 1e6:.0f}",
-            f"{statistics.median(row['ttft_ms']):.1f}",
-            _spread(row["tokens_per_s"]).replace(" [", "<br>["),
-            f"{step:.1f}, {_percentile_99(_step_ms(row)):.1f}",
-            f"{_tok_s(row) / _tok_s(work['rows'][0]):.1f}",
-            f"{rate / 1e9:.1f}",
-            f"{100 * rate / r['read_bandwidth']:.0f}",
-            _cache_ms(row),
-            f"{row['kv_bytes'] / 1e6:.1f}",
-            f"{row['peak_bytes'] / 1e6:.1f}",
-            _same(row),
-        ])
-    return _markdown(columns, rows)
+    lines = ["| chapter | " + " | ".join(heads) + " |", "|---|" + "--:|" * len(heads)]
+    for row in work["rows"]:
+        if row["chapter"][:2] <= upto:
+            fewer = "" if row["new_tokens"] == work["new_tokens"] else f" ({row['new_tokens']} new tokens, once)"
+            cells = [COLUMNS[head](row, r, work["rows"][0]) for head in heads]
+            lines.append(f"| {_label(row)}{fewer} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def short_table(upto, workload=0):
-    """The same table up to a chapter, with the columns that tell the chapters apart."""
-    work = results()["workloads"][workload]
-    columns = ["chapter", ">tok/s [min–max]", ">x naive", ">ms/token", ">cache ms/token", ">KV MB", ">peak MB", "same"]
-    rows = []
-    for row, label in _rows(work, upto):
-        rows.append([
-            label,
-            _spread(row["tokens_per_s"]),
-            f"{_tok_s(row) / _tok_s(work['rows'][0]):.1f}",
-            f"{statistics.median(_step_ms(row)):.1f}",
-            _cache_ms(row),
-            f"{row['kv_bytes'] / 1e6:.1f}",
-            f"{row['peak_bytes'] / 1e6:.1f}",
-            _same(row),
-        ])
-    return _markdown(columns, rows)
+    """The same with the columns that tell the chapters apart."""
+    return table(workload, upto, FEW)
 
 
 def beside_linear(workload=0, upto="99"):

@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Every chapter's program is run as it is, or so:
 FLAGS = {
-    "03_masked_offsets": ' --new-tokens 60 --chunk 16 --turn " Then a duck came."',
-    "04_preallocated": " --new-tokens 100 --capacity 256",
-    "tour": " --quick",
+    "03_masked_offsets": '--new-tokens 60 --chunk 16 --turn " Then a duck came."',
+    "04_preallocated": "--new-tokens 100 --capacity 256",
+    "tour": "--quick",
 }
 TRACES = {
     "02_cat_cache": "--new-tokens 6",
@@ -22,7 +22,7 @@ TRACES = {
     "05_sliding_window": "--new-tokens 8 --window 6",
 }
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
-RUNS = {name: f"build/bin/{name}{FLAGS.get(name, '')}" for name in PROGRAMS}
+RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
 
 
