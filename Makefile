@@ -10,7 +10,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test bench record book gpt2 asan format check-format clean formatter
+.PHONY: help run test bench lengths record book gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -25,6 +25,10 @@ test: build/build.ninja  ## set up, build everything, run every test
 bench: build/build.ninja  ## the whole throughput table (ten minutes on two cores), raw samples into data/results
 	cmake --build --preset default --target throughput -j $(JOBS)
 	build/bin/throughput --json data/results/throughput.json $(BENCH_FLAGS)
+
+lengths: build/build.ninja  ## the same at seven prompt lengths (ten minutes more), for the plots
+	cmake --build --preset default --target throughput -j $(JOBS)
+	build/bin/throughput --lengths --json data/results/lengths.json $(BENCH_FLAGS)
 
 record: build/build.ninja  ## run the programs whose output the book shows, and keep it
 	cmake --build --preset default --target programs -j $(JOBS)

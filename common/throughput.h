@@ -65,10 +65,11 @@ struct ThroughputPlan {
 /// The table's lines: every chapter, and a chapter that takes a window once more at W = 256.
 std::vector<TableEntry> table_entries(const std::vector<Chapter>& list);
 
-/// A short prompt with `new_tokens` new ones, or as many as the context allows; and 968 + 32, where copying shows, the
-/// ids of the long prompt drawn with a seed.
+/// A short prompt with `new_tokens` new ones, or as many as the context allows.
 Workload reference_workload(const std::vector<int64_t>& prompt, int64_t new_tokens, const Gpt2Config& config);
-Workload long_workload(const Gpt2Config& config);
+
+/// A prompt of `prompt_tokens` ids, drawn with a seed, and 32 new ones (4 without a cache).
+Workload drawn_workload(int64_t prompt_tokens, const Gpt2Config& config);
 
 /// Runs the plan: one discarded warm-up each, then repetitions, entries in turn within each, not one after the other,
 /// beginning with another entry each time. `threads`: what at::set_num_threads was given. Shows progress on a terminal.
