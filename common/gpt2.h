@@ -82,7 +82,8 @@ class Gpt2Impl : public torch::nn::Module {
   /// @throws c10::IndexError if the tokens would pass the context, or an id is not in the vocabulary; c10::ValueError
   /// as KVCache::begin. length() is as it was then, whatever was thrown; where a layer threw, the forward is still
   /// open, and the cache's next begin() or abandon() undoes it.
-  torch::Tensor hidden(const Step& step, KVCache& cache);
+  /// Virtual, so that another engine may run the layers in its own way.
+  virtual torch::Tensor hidden(const Step& step, KVCache& cache);
 
   /// The output head, tied to the token embedding: [..., E] -> [..., V]. Apart from hidden() because generation needs
   /// it for the last position only: a prompt of 1,000 tokens would otherwise make 50 million logits to use 50,257.

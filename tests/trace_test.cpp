@@ -53,7 +53,7 @@ TEST_P(EveryCacheTraced, SlotsNameTheKeysThatTheNextForwardSees) {
   std::vector<TracedForward> heard;
   TracingCache cache(*inner, [&](const TracedForward& f) { heard.push_back(f); });
   Numbers lengths = {3, 1, 1, 1};
-  if (GetParam().chapter->no_chunk_on_history.empty()) lengths = {2, 3, 1, 1};
+  if (GetParam().takes_chunk_on_history()) lengths = {2, 3, 1, 1};
   for (const int64_t T : lengths) {
     Numbers want;  // the keys of forward_numbered are their positions
     for (const int64_t position : cache.slots()) {
@@ -85,7 +85,7 @@ TEST_P(EveryCacheTraced, AForwardThatIsAbandonedIsNotHeardOf) {
   EXPECT_TRUE(cache.slots().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryCacheTraced, testing::ValuesIn(all_cache_cases()),
+INSTANTIATE_TEST_SUITE_P(Of, EveryCacheTraced, testing::ValuesIn(cache_cases(chapters())),
                          [](const auto& info) { return info.param.name; });
 
 TEST(TraceText, FitsEightyColumnsAtEverySize) {

@@ -9,26 +9,26 @@ namespace kvbook {
 std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape) const {
   CacheOptions options = default_cache_options(shape);
   options.window = window_in(shape);
-  return chapter->make_cache(shape, options);
+  return chapter.make_cache(shape, options);
 }
 
 int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
   if (length == 0) return 0;
-  if (chapter->takes_capacity) return default_cache_options(shape).capacity;
-  if (chapter->takes_window) return window_in(shape);
+  if (chapter.takes_capacity) return default_cache_options(shape).capacity;
+  if (chapter.takes_window) return window_in(shape);
   return length;
 }
 
-std::vector<CacheCase> all_cache_cases() {
+std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list) {
   std::vector<CacheCase> cases;
-  for (const Chapter& chapter : chapters()) {
+  for (const Chapter& chapter : list) {
     if (!chapter.make_cache) continue;
     std::vector<std::optional<int64_t>> windows = {std::nullopt};
     if (chapter.takes_window) windows.insert(windows.end(), {1, 3, 4});
     for (const auto& window : windows) {
       const std::string name = chapter.name + (window ? fmt::format("_window_{}", *window) : "");
-      cases.push_back({name + "_float64", &chapter, window, torch::kFloat64, 1e-9});
-      cases.push_back({name + "_float32", &chapter, window, torch::kFloat32, 1e-4});
+      cases.push_back({name + "_float64", chapter, window, torch::kFloat64, 1e-9});
+      cases.push_back({name + "_float32", chapter, window, torch::kFloat32, 1e-4});
     }
   }
   return cases;

@@ -6,17 +6,20 @@
 
 #include "chapters/chapters.h"
 #include "common/forwarding_cache.h"
+#include "common/gpt2.h"
 
 namespace kvbook {
 
 /// One cache as the conformance suite sees it.
 struct CacheCase {
   std::string name;  // fit for a test's name
-  const Chapter* chapter;
+  Chapter chapter;
   std::optional<int64_t> window;  // undefined: the context
   torch::ScalarType dtype;
   double tolerance;  // of logits against the oracle
+  std::function<Gpt2(const Checkpoint&)> make_model = [](const Checkpoint& checkpoint) { return Gpt2(checkpoint); };
 
+  bool takes_chunk_on_history() const { return chapter.no_chunk_on_history.empty(); }
   std::unique_ptr<KVCache> make_cache(const ModelShape& shape) const;
   /// Tokens that the cache has memory for when it holds `length`: none at first, then what it grew to or was made for.
   int64_t slots(const ModelShape& shape, int64_t length) const;
@@ -25,8 +28,8 @@ struct CacheCase {
 
 inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << cache_case.name; }  // for GoogleTest
 
-/// All chapters with a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4.
-std::vector<CacheCase> all_cache_cases();
+/// All of these that have a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4.
+std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list);
 
 /// Throws after layer 0 of the next forward, once, if armed.
 class FailingCache final : public ForwardingCache {

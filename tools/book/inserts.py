@@ -4,6 +4,7 @@
     <!-- [[[end]]] -->
 """
 
+import difflib
 import json
 import statistics
 from pathlib import Path
@@ -12,13 +13,30 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "data" / "results"
 
 
-def excerpt(path, anchor):
-    """The lines between `// ANCHOR: name` and `// ANCHOR_END: name`, without other anchors' lines."""
+def _code(path, anchor=None):
+    """A file's lines, or those between `// ANCHOR: name` and `// ANCHOR_END: name`; without anchors' lines."""
     lines = (ROOT / path).read_text().splitlines()
-    start = lines.index(next(line for line in lines if line.strip() == f"// ANCHOR: {anchor}")) + 1
-    end = lines.index(next(line for line in lines if line.strip() == f"// ANCHOR_END: {anchor}"))
-    body = [line for line in lines[start:end] if "// ANCHOR" not in line]
-    return "\n".join([f"`{path}`", "```cpp", *body, "```"])
+    if anchor:
+        places = [i for i, line in enumerate(lines) if line.strip() in (f"// ANCHOR: {anchor}", f"// ANCHOR_END: {anchor}")]
+        if len(places) != 2:
+            raise SystemExit(f"book: {path} has no part between ANCHOR: {anchor} and ANCHOR_END: {anchor}")
+        lines = lines[places[0] + 1 : places[1]]
+    return [line for line in lines if "// ANCHOR" not in line]
+
+
+def excerpt(path, anchor):
+    return "\n".join([f"`{path}`", "```cpp", *_code(path, anchor), "```"])
+
+
+def changes(old, new, anchor=None, rename={}):
+    """What the new file (or its part `anchor`) changes in the old one, as a diff. `rename`: words of the old file that
+    merely have another name in the new one."""
+    before, after = _code(old, anchor), _code(new, anchor)
+    for word, other in rename.items():
+        before = [line.replace(word, other) for line in before]
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]  # without the two file names
+    lines = [line for line in lines if not line.startswith("@@")] if len(lines) < 40 else lines
+    return "\n".join([f"`{old}` → `{new}`", "```diff", *[line.rstrip() for line in lines], "```"])
 
 
 def output(name):

@@ -1,0 +1,387 @@
+#include "tests/conformance/conformance_suite.h"
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "common/allocation_meter.h"
+#include "tests/support/caches.h"
+#include "tests/support/golden.h"
+#include "tests/support/oracle.h"
+#include "tests/support/tensors.h"
+
+namespace kvbook {
+namespace {
+
+using Chunks = std::vector<int64_t>;
+
+class CacheConformance : public testing::TestWithParam<CacheCase> {
+ protected:
+  const CacheCase& cache_case() const { return GetParam(); }
+  int64_t window() const { return cache_case().window_in(checkpoint_.config.shape()); }
+  std::unique_ptr<KVCache> fresh_cache() const { return cache_case().make_cache(checkpoint_.config.shape()); }
+  bool takes_chunk_on_history() const { return cache_case().takes_chunk_on_history(); }
+
+  /// Feeds everything the way every cache allows: the first chunk whole, then one by one.
+  static Chunks then_singles(int64_t first, int64_t T) {
+    Chunks sizes = {first};
+    sizes.insert(sizes.end(), T - first, 1);
+    return sizes;
+  }
+
+  void expect_close(const torch::Tensor& got, const torch::Tensor& want) const {
+    const double worst = max_abs_diff(got, want);
+    EXPECT_LE(worst, cache_case().tolerance);
+    RecordProperty("worst_error", fmt::format("{:.2e}", worst));
+  }
+
+  /// The first `T` of eight ids in each of one or three rows.
+  static torch::Tensor some_ids(int64_t rows, int64_t T) {
+    const torch::Tensor ids = torch::tensor(
+        {{3, 1, 4, 1, 5, 9, 2, 6}, {9, 2, 6, 5, 3, 11, 0, 12}, {15, 0, 7, 7, 8, 10, 13, 1}}, torch::kInt64);
+    return ids.narrow(0, 0, rows).narrow(1, 0, T);
+  }
+
+  torch::Tensor oracle(const torch::Tensor& ids) const { return full_recompute(checkpoint_, ids, window()); }
+
+  const Checkpoint checkpoint_ = golden_checkpoint("nano", GetParam().dtype);
+  Gpt2 model_ = cache_case().make_model(checkpoint_);
+  std::unique_ptr<KVCache> cache_ = fresh_cache();
+};
+
+TEST_P(CacheConformance, Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass) {
+  for (const int64_t rows : {1, 3}) {
+    const torch::Tensor ids = some_ids(rows, 5);
+    const torch::Tensor want = oracle(ids);
+    for (const Chunks& sizes : {Chunks{5}, {1, 4}, {2, 3}, {3, 2}, {4, 1}, {1, 1, 1, 1, 1}}) {
+      SCOPED_TRACE(fmt::format("{} rows, fed as {}", rows, sizes));
+      cache_->reset();
+      const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
+      if (chunk_on_history && !takes_chunk_on_history()) {
+        EXPECT_THROW(in_chunks(model_, *cache_, ids, sizes), c10::ValueError);
+      } else {
+        expect_close(in_chunks(model_, *cache_, ids, sizes), want);
+      }
+    }
+  }
+}
+
+TEST_P(CacheConformance, Case02ALaterTokenDoesNotMoveEarlierLogits) {
+  const torch::Tensor one = model_->hidden({to_row({7, 2, 9})}, *cache_);
+  cache_->reset();
+  const torch::Tensor other = model_->hidden({to_row({7, 2, 4})}, *cache_);
+  EXPECT_EQ(max_abs_diff(one.narrow(1, 0, 2), other.narrow(1, 0, 2)), 0.0);
+  EXPECT_GT(max_abs_diff(one.narrow(1, 2, 1), other.narrow(1, 2, 1)), 1e-3);
+}
+
+TEST_P(CacheConformance, Case02ALaterTokenDoesNotMoveEarlierLogitsOnACacheWithHistory) {
+  if (!takes_chunk_on_history()) {
+    model_->hidden({to_row({5, 6})}, *cache_);
+    EXPECT_THROW(model_->hidden({to_row({7, 2, 9})}, *cache_), c10::ValueError);
+    return;
+  }
+  model_->hidden({to_row({5, 6})}, *cache_);
+  const torch::Tensor one = model_->hidden({to_row({7, 2, 9})}, *cache_);
+  cache_->reset();
+  model_->hidden({to_row({5, 6})}, *cache_);
+  const torch::Tensor other = model_->hidden({to_row({7, 2, 4})}, *cache_);
+  EXPECT_EQ(max_abs_diff(one.narrow(1, 0, 2), other.narrow(1, 0, 2)), 0.0);
+  EXPECT_GT(max_abs_diff(one.narrow(1, 2, 1), other.narrow(1, 2, 1)), 1e-3);
+}
+
+TEST_P(CacheConformance, Case03WhatAnAbandonedForwardLeftInTheSlotsGetsNoWeight) {
+  const torch::Tensor ids = to_row({3, 1, 4, 1, 5});
+  const torch::Tensor want = oracle(ids);
+  const ModelShape shape = model_->shape();
+  for (const double poison : {1e4, std::numeric_limits<double>::quiet_NaN()}) {
+    cache_->reset();
+    const torch::Tensor first = model_->logits(model_->hidden({to_row({3})}, *cache_));
+    const int64_t T = takes_chunk_on_history() ? 4 : 1;
+    cache_->begin({torch::zeros({1, T}, torch::kInt64)});
+    const torch::Tensor bad =
+        torch::full({1, shape.kv_heads, T, shape.head_size}, poison, torch::dtype(cache_case().dtype));
+    for (int64_t layer = 0; layer < shape.layers; ++layer) cache_->update(layer, bad, bad);
+    cache_->abandon();
+    const torch::Tensor rest = in_chunks(model_, *cache_, ids.narrow(1, 1, 4), {1, 1, 1, 1});
+    expect_close(torch::cat({first, rest}, 1), want);
+  }
+}
+
+TEST_P(CacheConformance, Case04AResetCacheIsAsGoodAsNew) {
+  const torch::Tensor a = to_row({2, 14, 0, 4}), b = to_row({9, 0, 15});
+  const torch::Tensor first = greedy_cached(model_, *cache_, a, 4);
+  cache_->reset();
+  EXPECT_EQ(cache_->length(), 0);
+  EXPECT_EQ(cache_->bytes(), 0);
+  const torch::Tensor second = greedy_cached(model_, *cache_, b, 4);
+  cache_->reset();
+  EXPECT_EQ(to_ids(greedy_cached(model_, *cache_, a, 4)), to_ids(first));
+  const auto fresh = fresh_cache();
+  EXPECT_EQ(to_ids(second), to_ids(greedy_cached(model_, *fresh, b, 4)));
+}
+
+TEST_P(CacheConformance, Case05GenerationEndsWithTheContext) {
+  const torch::Tensor prompt = to_row({2, 14, 0, 4, 3, 0});  // 6 of 8 positions
+  const torch::Tensor want = greedy_recompute(checkpoint_, prompt, window(), 3);
+  for (const int64_t asked : {2, 3, 4, 100}) {
+    cache_->reset();
+    const Generation generation = generate(model_, *cache_, prompt, {.new_tokens = asked});
+    const int64_t got = std::min<int64_t>(asked, 3);  // the third new token is never fed: positions 0 to 7
+    EXPECT_EQ(to_ids(generation.new_ids), to_ids(want.narrow(1, 0, got)));
+    EXPECT_EQ(generation.finish_reason, asked <= 3 ? FinishReason::kLength : FinishReason::kContextFull);
+  }
+}
+
+TEST_P(CacheConformance, Case05APromptLongerThanTheContextIsRefusedAndNothingHasChanged) {
+  const torch::Tensor prompt = to_row({2, 14, 0, 4});
+  const torch::Tensor want = greedy_recompute(checkpoint_, prompt, window(), 3);
+  EXPECT_THROW(generate(model_, *cache_, to_row({1, 2, 3, 4, 5, 6, 7, 8, 9}), {.new_tokens = 1}), c10::IndexError);
+  EXPECT_EQ(cache_->length(), 0);
+  EXPECT_EQ(cache_->bytes(), 0);
+  EXPECT_EQ(to_ids(generate(model_, *cache_, prompt, {.new_tokens = 3}).new_ids), to_ids(want));
+}
+
+TEST_P(CacheConformance, Case05ATokenPastTheContextIsRefusedByTheModelBeforeTheCacheIsAsked) {
+  CountingCache cache(*cache_);
+  in_chunks(model_, cache, to_row({2, 14, 0, 4, 3, 0, 9, 2}), then_singles(3, 8));
+  const int64_t bytes = cache.bytes(), begins = cache.begins;
+  EXPECT_THROW(model_->hidden({to_row({2})}, cache), c10::IndexError);
+  EXPECT_EQ(cache.begins, begins);
+  EXPECT_EQ(cache.length(), 8);
+  EXPECT_EQ(cache.bytes(), bytes);
+}
+
+TEST_P(CacheConformance, Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees) {
+  for (const int64_t rows : {1, 3}) {
+    const torch::Tensor ids = some_ids(rows, 8);
+    const torch::Tensor want = oracle(ids);
+    for (const Chunks& sizes : {Chunks{8}, {5, 3}, {1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3}, {2, 6}}) {
+      SCOPED_TRACE(fmt::format("{} rows, fed as {}", rows, sizes));
+      const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
+      if (chunk_on_history && !takes_chunk_on_history()) continue;  // Case01 shows the refusal
+      cache_->reset();
+      expect_close(in_chunks(model_, *cache_, ids, sizes), want);
+    }
+  }
+}
+
+TEST_P(CacheConformance, Case08OneForwardOfSeveralTokensAdvancesTheLengthByThatMany) {
+  model_->hidden({to_row({3, 1, 4})}, *cache_);
+  EXPECT_EQ(cache_->length(), 3);
+  model_->hidden({to_row({1})}, *cache_);
+  EXPECT_EQ(cache_->length(), 4);
+}
+
+TEST_P(CacheConformance, PositionsGoOnFromWhatIsCommitted) {
+  EXPECT_EQ(cache_->begin({to_row({3, 1, 4})}).equal(torch::arange(0, 3)), true);
+  model_->hidden({to_row({3, 1, 4})}, *cache_);  // begin abandons the forward left open
+  EXPECT_EQ(cache_->begin({to_row({3})}).equal(torch::arange(3, 4)), true);
+}
+
+TEST_P(CacheConformance, Case09TheCacheTakesTheDtypeOfTheModel) {
+  for (const auto dtype : {torch::kBFloat16, torch::kFloat64, torch::kFloat32}) {
+    const Checkpoint checkpoint = golden_checkpoint("nano", dtype);
+    Gpt2 model = cache_case().make_model(checkpoint);
+    const auto inner = fresh_cache();
+    RecordingCache cache(*inner);
+    const torch::Tensor hidden = in_chunks(model, cache, to_row({3, 1, 4, 1}), then_singles(2, 4));
+    EXPECT_EQ(hidden.scalar_type(), dtype);
+    for (const KeyValues& kv : cache.seen) {
+      EXPECT_EQ(kv.keys.scalar_type(), dtype);
+      EXPECT_EQ(kv.values.scalar_type(), dtype);
+    }
+  }
+}
+
+TEST_P(CacheConformance, Case10AnotherBatchSizeIsRefusedByNameAndNothingIsWritten) {
+  const torch::Tensor row = to_row({2, 14, 0, 4});
+  const torch::Tensor want = greedy_recompute(checkpoint_, row, window(), 4);
+  const torch::Tensor hidden = model_->hidden({row}, *cache_);
+  const int64_t bytes = cache_->bytes();
+  try {
+    model_->hidden({torch::zeros({2, 1}, torch::kInt64)}, *cache_);
+    ADD_FAILURE() << "a batch of 2 was taken by a cache of 1 row";
+  } catch (const c10::ValueError& error) {
+    EXPECT_NE(std::string(error.what_without_backtrace()).find("reset"), std::string::npos);
+  }
+  EXPECT_EQ(cache_->length(), 4);
+  EXPECT_EQ(cache_->bytes(), bytes);
+
+  torch::Tensor next = model_->logits(hidden.select(1, -1)).argmax(-1, true);
+  EXPECT_EQ(to_ids(torch::cat({next, greedy_cached(model_, *cache_, next, 3)}, 1)), to_ids(want));
+  cache_->reset();
+  EXPECT_NO_THROW(model_->hidden({torch::zeros({2, 1}, torch::kInt64)}, *cache_));
+}
+
+TEST_P(CacheConformance, AnotherDtypeIsRefusedByNameUntilReset) {
+  const auto other = cache_case().dtype == torch::kFloat64 ? torch::kFloat32 : torch::kFloat64;
+  const Checkpoint checkpoint = golden_checkpoint("nano", other);
+  Gpt2 model = cache_case().make_model(checkpoint);
+  model_->hidden({to_row({2, 14})}, *cache_);
+  try {
+    model->hidden({to_row({0})}, *cache_);
+    ADD_FAILURE() << "a key of another dtype was taken";
+  } catch (const c10::ValueError& error) {
+    EXPECT_NE(std::string(error.what_without_backtrace()).find("reset"), std::string::npos);
+  }
+  EXPECT_EQ(cache_->length(), 2);
+  EXPECT_NO_THROW(model_->hidden({to_row({0})}, *cache_));
+  cache_->reset();
+  EXPECT_NO_THROW(model->hidden({to_row({0})}, *cache_));
+}
+
+TEST_P(CacheConformance, AFirstForwardThatFailsBindsNothing) {
+  FailingCache failing(*cache_);
+  failing.arm();
+  EXPECT_THROW(model_->hidden({torch::zeros({2, 3}, torch::kInt64)}, failing), c10::Error);
+  failing.abandon();
+  EXPECT_EQ(cache_->bytes(), 0);
+  const torch::Tensor ids = to_row({3, 1, 4});  // another batch size now
+  expect_close(in_chunks(model_, failing, ids, {3}), oracle(ids));
+}
+
+TEST_P(CacheConformance, Case13InBFloat16TokensAgreeWhereTheGapIsWideEnough) {
+  // bfloat16 keeps 8 bits: logits of size 4 move by some hundredths a layer. The gap of two logits can move by twice
+  // that.
+  const double tolerance = 0.15;
+  const Checkpoint half = golden_checkpoint("nano", torch::kBFloat16);
+  Gpt2 model = cache_case().make_model(half);
+  const torch::Tensor ids = to_row({3, 1, 4, 1, 5, 9, 2, 6});
+  const torch::Tensor got = in_chunks(model, *cache_, ids, then_singles(4, 8)).to(torch::kFloat64);
+  const torch::Tensor want = full_recompute(golden_checkpoint("nano", torch::kFloat64), ids, window());
+  EXPECT_LE(max_abs_diff(got, want), tolerance);
+  const torch::Tensor best = std::get<0>(want.topk(2, -1));
+  const torch::Tensor wide = (best.select(-1, 0) - best.select(-1, 1)) > 2 * tolerance;
+  EXPECT_GE(wide.sum().item<int64_t>(), 2);
+  EXPECT_TRUE(got.argmax(-1).masked_select(wide).equal(want.argmax(-1).masked_select(wide)));
+}
+
+TEST_P(CacheConformance, BytesAreThoseOfTheFormula) {
+  const ModelShape shape = model_->shape();
+  const auto element = static_cast<int64_t>(c10::elementSize(cache_case().dtype));
+  for (const int64_t rows : {1, 3}) {
+    cache_->reset();
+    EXPECT_EQ(cache_->bytes(), 0);
+    for (const int64_t T : {3, 1, 1, 1}) {
+      model_->hidden({torch::zeros({rows, T}, torch::kInt64)}, *cache_);
+      const int64_t slots = cache_case().slots(shape, cache_->length());
+      EXPECT_EQ(cache_->bytes(), key_value_bytes(shape, rows, slots, element)) << rows << " rows";
+    }
+  }
+}
+
+TEST_P(CacheConformance, ThreeRowsGiveWhatEachGivesAlone) {
+  const torch::Tensor ids = some_ids(3, 5);
+  const Generation together = generate(model_, *cache_, ids, {.new_tokens = 4});
+  for (int64_t row = 0; row < 3; ++row) {
+    cache_->reset();
+    const Generation alone = generate(model_, *cache_, ids.narrow(0, row, 1), {.new_tokens = 4});
+    EXPECT_EQ(to_ids(together.new_ids.narrow(0, row, 1)), to_ids(alone.new_ids)) << "row " << row;
+  }
+}
+
+TEST_P(CacheConformance, GreedyTokensAreThoseOfTheFullRecompute) {
+  const Checkpoint tiny = golden_checkpoint("tiny", cache_case().dtype);
+  Gpt2 model = cache_case().make_model(tiny);
+  const auto cache = cache_case().make_cache(tiny.config.shape());
+  const torch::Tensor prompt = to_row({12, 80, 5, 33, 96, 2, 41});
+  const torch::Tensor want = greedy_recompute(tiny, prompt, cache_case().window_in(tiny.config.shape()), 58);
+  for (const int64_t chunk : {7, 1, 2, 5}) {
+    cache->reset();
+    if (chunk != 7 && chunk != 1 && !takes_chunk_on_history()) continue;
+    const Generation generation = generate(model, *cache, prompt, {.new_tokens = 58, .chunk = chunk});
+    EXPECT_EQ(to_ids(generation.new_ids), to_ids(want)) << "smallest gap " << generation.min_margin;
+    EXPECT_EQ(generation.finish_reason, FinishReason::kLength);
+  }
+}
+
+TEST_P(CacheConformance, Case12EqualLogitsGiveTheLowestId) {
+  Checkpoint flat = golden_checkpoint("nano", cache_case().dtype);
+  flat.weights.at("wte.weight").zero_();  // every logit is 0
+  Gpt2 model = cache_case().make_model(flat);
+  EXPECT_EQ(to_ids(generate(model, *cache_, to_row({5, 6}), {.new_tokens = 3}).new_ids), std::vector<int64_t>(3, 0));
+}
+
+TEST_P(CacheConformance, Case25TheFirstTokenIsTimedAfterThePromptAndTheRestOneByOne) {
+  RecordingCache recording(*cache_);
+  const GenerateOptions options{// a clock that counts forwards
+                                .new_tokens = 3,
+                                .clock = [&] { return static_cast<double>(recording.query_tokens.size()); }};
+  const Timings timings = generate(model_, recording, to_row({2, 14, 0, 4}), options).timings;
+  EXPECT_EQ(timings.start, 0);
+  EXPECT_EQ(timings.token_times, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(timings.prompt_tokens, 4);
+}
+
+TEST_P(CacheConformance, Case26ADecodeStepHasOneQueryToken) {
+  RecordingCache recording(*cache_);
+  generate(model_, recording, to_row({2, 14, 0, 4}), {.new_tokens = 4});
+  EXPECT_EQ(recording.query_tokens, (std::vector<int64_t>{4, 1, 1, 1}));
+}
+
+struct Fault {
+  int64_t held;  // committed tokens before
+  int64_t T;     // tokens of the forward that fails
+};
+
+TEST_P(CacheConformance, Case41ARetryAfterAFaultEqualsTheRunWithoutIt) {
+  for (const int64_t rows : {1, 3}) {
+    const torch::Tensor ids = some_ids(rows, 8);
+    const torch::Tensor want = oracle(ids);
+    for (const Fault fault : {Fault{0, 1}, {0, 3}, {2, 1}, {2, 3}, {4, 1}, {4, 3}, {5, 1}, {5, 3}, {7, 1}}) {
+      if (fault.held > 0 && fault.T > 1 && !takes_chunk_on_history()) continue;
+      for (const bool told : {false, true}) {  // abandon() called, or left to the next begin
+        SCOPED_TRACE(fmt::format("{} rows, {} held, {} fail, abandon called: {}", rows, fault.held, fault.T, told));
+        cache_->reset();
+        FailingCache failing(*cache_);
+        if (fault.held > 0) in_chunks(model_, failing, ids.narrow(1, 0, fault.held), then_singles(1, fault.held));
+        const int64_t bytes = failing.bytes();
+
+        failing.arm();
+        const torch::Tensor other = torch::full({rows, fault.T}, 11, torch::kInt64);  // leaves other keys behind
+        EXPECT_THROW(model_->hidden({other}, failing), c10::Error);
+        EXPECT_EQ(failing.length(), fault.held);
+        if (told) {
+          failing.abandon();
+          EXPECT_EQ(failing.bytes(), bytes);
+        }
+
+        const int64_t rest = 8 - fault.held;
+        const torch::Tensor got =
+            in_chunks(model_, failing, ids.narrow(1, fault.held, rest), then_singles(std::min(fault.T, rest), rest));
+        expect_close(got, want.narrow(1, fault.held, rest));
+      }
+    }
+  }
+}
+
+TEST_P(CacheConformance, Case11ManyStepsInAThreadWithoutAGuardKeepNoGraphAndNoMemory) {
+  const Checkpoint tiny = golden_checkpoint("tiny", cache_case().dtype);
+  Gpt2 model = cache_case().make_model(tiny);
+  for (torch::Tensor& parameter : model->parameters()) parameter.set_requires_grad(true);
+  const auto cache = cache_case().make_cache(tiny.config.shape());
+  const int64_t context = tiny.config.context;
+  torch::Tensor last;
+  std::vector<int64_t> growth_at_the_end;  // of each round through the context
+  std::thread worker([&] {
+    AllocationMeter meter;
+    const AllocationMeter::Section everything(meter);
+    for (int64_t step = 0; step < 1000; ++step) {
+      if (cache->length() == context) cache->reset();
+      last = model->logits(model->hidden({to_row({step % 97})}, *cache));
+      if (cache->length() == context) growth_at_the_end.push_back(meter.growth());
+    }
+  });
+  worker.join();
+  EXPECT_FALSE(last.requires_grad());
+  EXPECT_EQ(last.grad_fn(), nullptr);
+  ASSERT_EQ(growth_at_the_end.size(), 15U);
+  for (const int64_t bytes : growth_at_the_end) EXPECT_EQ(bytes, growth_at_the_end.front());
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryCache, CacheConformance, testing::ValuesIn(conformance_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace kvbook
