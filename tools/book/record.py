@@ -26,9 +26,12 @@ TRACES = {
     "04_preallocated": "--new-tokens 6 --capacity 12",
     "05_sliding_window": "--new-tokens 8 --window 6",
 }
+CLAIMS = ["operations", "forever", "cropping", "long_chunk"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
+RUNS |= {f"by_hand_{name}": f"build/bin/by_hand {name}" for name in PROGRAMS if name != "tour"}
+RUNS |= {f"claims_{name}": f"build/bin/claims {name}" for name in CLAIMS}
 
 
 def recorded(command):

@@ -1,0 +1,148 @@
+// build/bin/by_hand NN_name: one chapter's attention in numbers that fit on paper. The model is nano (D = 4), three tokens
+// are fed, and layer 0's first head is shown.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "chapters/chapters.h"
+#include "common/cli.h"
+#include "common/forwarding_cache.h"
+#include "common/gpt2.h"
+#include "common/ids.h"
+#include "common/model_source.h"
+
+namespace kvbook {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+const Numbers kTokens = {3, 1, 4};
+
+/// How the three tokens are fed, and the sizes that make a chapter's point.
+struct Example {
+  Numbers feed;
+  int64_t window = 8, capacity = 8;
+};
+const std::map<std::string, Example> kExamples = {
+    {"01_naive", {{3}}},
+    {"02_cat_cache", {{2, 1}}},
+    {"03_masked_offsets", {{1, 2}}},
+    {"04_preallocated", {.feed = {1, 2}, .capacity = 5}},
+    {"05_sliding_window", {.feed = {1, 2}, .window = 2}},
+};
+
+/// Query, key and value of layer 0's first head, [T, D] each, for tokens that stand at `first` and after.
+struct Head {
+  torch::Tensor query, key, value;
+};
+
+Head first_head(const Checkpoint& nano, const Numbers& ids, int64_t first) {
+  const auto weight = [&](const std::string& name) { return nano.weights.at(name); };
+  const int64_t T = static_cast<int64_t>(ids.size()), E = nano.config.embedding, D = nano.config.head_size();
+  const torch::Tensor x = at::embedding(weight("wte.weight"), to_row(ids)[0]) + weight("wpe.weight").narrow(0, first, T);
+  const torch::Tensor normal = at::layer_norm(x, {E}, weight("h.0.ln_1.weight"), weight("h.0.ln_1.bias"),
+                                              nano.config.layer_norm_epsilon);
+  const torch::Tensor qkv = at::matmul(normal, weight("h.0.attn.c_attn.weight")) + weight("h.0.attn.c_attn.bias");
+  return {qkv.narrow(1, 0, D), qkv.narrow(1, E, D), qkv.narrow(1, 2 * E, D)};  // head 0 is the first D columns of each
+}
+
+/// Remembers what layer 0's attention was given, first row and first head.
+class FirstLayer final : public ForwardingCache {
+ public:
+  using ForwardingCache::ForwardingCache;
+  KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override {
+    const KeyValues kv = ForwardingCache::update(layer, key, value);
+    if (layer == 0) seen = {kv.keys[0][0].clone(), kv.values[0][0].clone(), kv.visible};
+    return kv;
+  }
+  KeyValues seen;  // keys, values [S, D]; visible [T, S] or undefined
+};
+
+/// A matrix as lines, each row behind the position that it belongs to; undefined entries of `shown` as dots.
+std::vector<std::string> lines_of(const torch::Tensor& matrix, int64_t first, const torch::Tensor& shown = {}) {
+  std::vector<std::string> lines;
+  for (int64_t i = 0; i < matrix.size(0); ++i) {
+    std::string line = fmt::format("{:>3} |", first + i);
+    for (int64_t j = 0; j < matrix.size(1); ++j) {
+      const bool show = !shown.defined() || shown[i][j].item<bool>();
+      line += show ? fmt::format("{:>7.3f}", matrix[i][j].item<double>()) : fmt::format("{:>7}", ".");
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+void print_beside(const std::string& left_title, const std::vector<std::string>& left, const std::string& right_title,
+                  const std::vector<std::string>& right) {
+  fmt::print("  {:<38}{}\n", left_title, right_title);
+  for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+    const std::string line = fmt::format("  {:<38}{}", i < left.size() ? left[i] : "", i < right.size() ? right[i] : "");
+    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+  }
+  fmt::print("\n");
+}
+
+/// Shows the attention of one forward and returns its result, [T, D].
+torch::Tensor show_attention(const torch::Tensor& query, const KeyValues& kv, int64_t first) {
+  const int64_t T = query.size(0), S = kv.keys.size(0), D = query.size(1);
+  const int64_t first_key = first + T - S;  // the S keys end with the tokens fed
+  const torch::Tensor visible = kv.visible.defined() ? kv.visible : torch::ones({T, S}, torch::kBool);
+  const torch::Tensor scores = at::matmul(query, kv.keys.t()) / std::sqrt(static_cast<double>(D));
+  const torch::Tensor weights = scores.masked_fill(visible.logical_not(), -INFINITY).softmax(-1);
+  const torch::Tensor mixed = at::matmul(weights, kv.values);
+  print_beside("queries", lines_of(query, first), "keys", lines_of(kv.keys, first_key));
+  print_beside("scores = queries · keysᵀ / √4", lines_of(scores, first, visible),
+               "weights = softmax of each row", lines_of(weights, first, visible));
+  print_beside("values", lines_of(kv.values, first_key), "result = weights · values", lines_of(mixed, first));
+  return mixed;
+}
+
+std::string slots_text(const Numbers& slots) {
+  std::string text;
+  for (const int64_t position : slots) text += position == kEmptySlot ? " -" : fmt::format(" {}", position);
+  return text;
+}
+
+void show_example(const Chapter& chapter) {
+  const Checkpoint nano = open_model((data_folder() / "golden" / "nano").string(), torch::kFloat64).checkpoint;
+  const Example& example = kExamples.at(chapter.name);
+  const Head whole = first_head(nano, kTokens, 0);
+  const KeyValues uncached = {whole.key, whole.value, torch::ones({3, 3}, torch::kBool).tril()};
+  fmt::print("{}: tokens {} on the nano model (L 2, H 2, D 4), layer 0, head 0\n\n", chapter.name, joined(kTokens));
+  if (!chapter.make_cache) {
+    show_attention(whole.query, uncached, 0);
+    return;
+  }
+
+  Gpt2 model(nano);
+  const auto inner = chapter.make_cache(model->shape(), {.window = example.window, .capacity = example.capacity});
+  FirstLayer cache(*inner);
+  for (const int64_t T : example.feed) {
+    const int64_t P = cache.length();
+    const Numbers ids(kTokens.begin() + P, kTokens.begin() + P + T);
+    fmt::print("P = {}, T = {}: token{} {} at position{} {}\n\n", P, T, T > 1 ? "s" : "", joined(ids), T > 1 ? "s" : "",
+               T > 1 ? fmt::format("{} to {}", P, P + T - 1) : fmt::format("{}", P));
+    model->hidden({to_row(ids)}, cache);
+    show_attention(first_head(nano, ids, P).query, cache.seen, P);
+    fmt::print("  slots after commit:{}\n\n", slots_text(cache.slots()));
+  }
+}
+
+}  // namespace
+}  // namespace kvbook
+
+int main(int argc, char** argv) {
+  using namespace kvbook;
+  return exit_status_of("by_hand", [&] {
+    std::string name = "01_naive";
+    CLI::App app("One chapter's attention in numbers that fit on paper", "by_hand");
+    app.add_option("chapter", name, "a chapter's name, as 03_masked_offsets")->capture_default_str();
+    if (!parse_or_help(app, argc, argv)) return 0;
+    if (kExamples.count(name) == 0) {
+      throw UsageError(fmt::format("there is no example called '{}': name a chapter, as 03_masked_offsets", name));
+    }
+    show_example(find_chapter(name));
+    return 0;
+  });
+}
