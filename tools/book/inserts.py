@@ -142,6 +142,60 @@ def beside_linear(workload=0, upto="99"):
     return "\n".join(lines)
 
 
+def lengths():
+    return json.loads((RESULTS / "lengths.json").read_text())
+
+
+def by_length(upto="99", key="cache_step_ms", digits=2):
+    """Medians of one kind of sample, a row a chapter, a column a prompt length."""
+    works = lengths()["workloads"]
+    lines = ["| chapter | " + " | ".join(f"{work['prompt_tokens']:,}" for work in works) + " |"]
+    lines.append("|---|" + "--:|" * len(works))
+    for i, row in enumerate(works[0]["rows"]):
+        cells = [statistics.median(work["rows"][i][key]) if work["rows"][i][key] else None for work in works]
+        if row["chapter"][:2] <= upto and None not in cells:
+            lines.append(f"| {_label(row)} | " + " | ".join(f"{cell:.{digits}f}" for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def where_lengths():
+    """One line that says where the lengths were measured."""
+    r = lengths()
+    return (
+        f"Measured at these prompt lengths, 32 new tokens each, {r['workloads'][0]['rows'][1]['repetitions']} repetitions "
+        f"in turn ({r['machine']['cpu']}, {r['threads']} threads, {r['dtype']}, commit {r['machine']['commit']})."
+    )
+
+
+# Name, parameters, bytes of a parameter, and what a token's keys and values take: 2 * layers * width * bytes.
+# 6,738,415,616 parameters, 32 layers, width 4,096: Llama 2 7B (H. Touvron and others, 2023).
+PLANNED = [
+    ("GPT-2 124M, float32", 124_439_808 * 4, 2 * 12 * 768 * 4, (256, 1024)),
+    ("7B-class, float16", 6_738_415_616 * 2, 2 * 32 * 4096 * 2, (1024, 4096)),
+]
+
+
+def planning():
+    """How many sequences of which length fit beside the weights."""
+    heads = [f"{name},<br>{length:,} tokens each" for name, _, _, lengths in PLANNED for length in lengths]
+    lines = ["| memory | " + " | ".join(heads) + " |", "|--:|" + "--:|" * len(heads)]
+    for memory in (8, 24, 64):
+        cells = []
+        for _, weights, token, lengths in PLANNED:
+            left = memory * 10**9 - weights
+            cells += [f"{left // (token * length):,}" if left > 0 else "the weights do not fit" for length in lengths]
+        lines.append(f"| {memory} GB | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def sizes():
+    """The parts of the planning example's formula."""
+    lines = ["| | weights | a token's keys and values |", "|---|--:|--:|"]
+    for name, weights, token, _ in PLANNED:
+        lines.append(f"| {name} | {weights / 1e9:.2f} GB | {token:,} bytes |")
+    return "\n".join(lines)
+
+
 def recall():
     """What the small model recalls at which window, from data/tales/evaluation.json."""
     evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())
