@@ -10,7 +10,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test bench lengths record book gpt2 asan format check-format clean formatter
+.PHONY: help run test bench lengths record traces pictures book gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -33,6 +33,14 @@ lengths: build/build.ninja  ## the same at seven prompt lengths (ten minutes mor
 record: build/build.ninja  ## run the programs whose output the book shows, and keep it
 	cmake --build --preset default --target programs -j $(JOBS)
 	python3 tools/book/record.py
+
+traces: build/build.ninja  ## record anew what the pictures of the caches are drawn from (seconds)
+	cmake --build --preset default --target programs -j $(JOBS)
+	python3 tools/book/record.py traces
+
+pictures:  ## draw the pictures anew from recorded traces and measurements
+	@tools/setup.sh pictures
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/pictures:tools/book "$${PYTHON:-python3}" -m pictures
 
 book: .deps/torch_dir  ## refresh code, output and tables in the texts
 	tools/book/refresh.sh
