@@ -50,7 +50,7 @@ def filed_trace(name, programs=ROOT / "build" / "bin"):
     program = programs / name.removesuffix("_turn")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
-        command = f'"{program}" --prompt "Once upon a time" {FILED_TRACES[name]} "--trace={file}"'
+        command = f'"{program}" --prompt "Once upon a time" {FILED_TRACES[name]} --threads 1 "--trace={file}"'
         subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
         return file.read_text()
 
