@@ -10,7 +10,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test bench lengths record traces pictures book gpt2 asan format check-format clean formatter
+.PHONY: help run test bench lengths record traces pictures book site site-test gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -44,6 +44,10 @@ pictures:  ## draw the pictures anew from recorded traces and measurements
 
 book: .deps/torch_dir  ## refresh code, output and tables in the texts
 	tools/book/refresh.sh
+
+site:  ## the book as a static site: open build/site/index.html
+	@tools/setup.sh site
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/site "$${PYTHON:-python3}" -m mkdocs build --strict --quiet --clean --config-file tools/book/site/mkdocs.yml
 
 gpt2:  ## fetch the real GPT-2 into data/gpt2 (550 MB; goes on where it was interrupted)
 	python3 tools/fetch_gpt2.py
