@@ -162,7 +162,7 @@
 
   const [leftLabel, left] = choice("Show", chapters, chapters[0]);
   const [rightLabel, right] = choice("beside", ["", ...chapters], chapters[1]);
-  const start = button("⏮ start", "start", () => 0);
+  const start = button("⇤ start", "start", () => 0);
   const back = button("← back", "back", () => at - 1);
   const next = button("next →", "next", () => at + 1);
   const count = element("span", { class: "stepper-count" });
@@ -202,7 +202,7 @@
 
   document.getElementById("stepper").replaceChildren(
     element("div", { class: "stepper-controls" }, leftLabel, rightLabel),
-    element("div", { class: "stepper-controls" }, start, back, next, count),
+    element("div", { class: "stepper-controls stepper-steps" }, start, back, next, count),
     text, panels, legend, said);
   show();
 })();

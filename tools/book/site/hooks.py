@@ -118,6 +118,8 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri not in texts():
         return markdown
+    if page.file.src_uri == "book/stepper.md":
+        page.meta["hide"] = ["toc"]  # two panels want the width
     markdown = re.sub(r"^<!-- \[\[\[.*\]\]\] -->$", "", markdown, flags=re.MULTILINE)
     markdown = re.sub(r"<details>", '<details markdown="1">', markdown)
 
