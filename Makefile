@@ -10,7 +10,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test bench lengths record book gpt2 asan format check-format clean formatter
+.PHONY: help run test bench lengths record traces pictures book site site-test gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -34,8 +34,20 @@ record: build/build.ninja  ## run the programs whose output the book shows, and 
 	cmake --build --preset default --target programs -j $(JOBS)
 	python3 tools/book/record.py
 
+traces: build/build.ninja  ## record anew what the pictures of the caches are drawn from (seconds)
+	cmake --build --preset default --target programs -j $(JOBS)
+	python3 tools/book/record.py traces
+
+pictures:  ## draw the pictures anew from recorded traces and measurements
+	@tools/setup.sh pictures
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/pictures:tools/book "$${PYTHON:-python3}" -m pictures
+
 book: .deps/torch_dir  ## refresh code, output and tables in the texts
 	tools/book/refresh.sh
+
+site:  ## the book as a static site: open build/site/index.html
+	@tools/setup.sh site
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/site "$${PYTHON:-python3}" -m mkdocs build --strict --quiet --clean --config-file tools/book/site/mkdocs.yml
 
 gpt2:  ## fetch the real GPT-2 into data/gpt2 (550 MB; goes on where it was interrupted)
 	python3 tools/fetch_gpt2.py

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh             build tools and libraries, LibTorch, cog
 #   tools/setup.sh format      the pinned clang-format, for `make format`
+#   tools/setup.sh pictures    Python packages for `make pictures`; so, too: site, site_test
 #
 # LibTorch is taken from what you name, Torch_DIR or CMAKE_PREFIX_PATH in the environment; else the CPU wheel is
 # fetched. No Python package of the wheel is ever imported: it simply contains LibTorch's headers and libraries.
@@ -242,5 +243,16 @@ case "${1:-}" in
         pip_failed "$clang_format" "Check the network, or name a clang-format of version 14: make format CLANG_FORMAT=..."
     fi
     ;;
-  *) fail "unknown argument '$1': tools/setup.sh, or tools/setup.sh format" ;;
+  pictures | site | site_test)
+    requirements=tools/book/$1/requirements.txt
+    if ! installed "$deps/$1" "$(cat "$requirements")"; then
+      : >"$log"
+      need_python
+      say "fetching what $requirements names"
+      pip_install "$deps/$1" --requirement="$requirements" ||
+        pip_failed "$requirements" "It needs Python 3.11.5 or newer and the network; PYTHON=... names another python3."
+      cp "$requirements" "$deps/$1/.installed"
+    fi
+    ;;
+  *) fail "unknown argument '$1': tools/setup.sh, or with format, pictures, site or site_test" ;;
 esac

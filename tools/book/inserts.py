@@ -9,6 +9,8 @@ import json
 import statistics
 from pathlib import Path
 
+from pictures import catalogue
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "data" / "results"
 
@@ -45,6 +47,13 @@ def output(name):
     if not file.exists():
         raise SystemExit(f"book: {name} was never recorded: run `make record`")
     return "```console\n" + file.read_text().rstrip("\n") + "\n```"
+
+
+def picture(name):
+    """A picture of book/pictures with its alt text, for the text that cog is at: see pictures/catalogue.py."""
+    import cog  # there only while cog runs
+
+    return catalogue.markdown(name, cog.inFile)
 
 
 def results():
