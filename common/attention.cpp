@@ -5,6 +5,7 @@
 
 namespace kvbook {
 
+// ANCHOR: attend
 torch::Tensor attend(const torch::Tensor& query, const KeyValues& kv) {
   TORCH_CHECK_VALUE(query.dim() == 4, "query has shape ", query.sizes(), ", expected [B, H, T, D]");
   const std::vector<int64_t> shape = {query.size(kRowAxis), query.size(kHeadAxis), kv.keys.size(kSeqAxis),
@@ -19,5 +20,6 @@ torch::Tensor attend(const torch::Tensor& query, const KeyValues& kv) {
   const torch::Tensor values = kv.values.masked_fill(hidden_from_all, 0);
   return at::scaled_dot_product_attention(query, keys, values, kv.visible);
 }
+// ANCHOR_END: attend
 
 }  // namespace kvbook

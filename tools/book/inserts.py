@@ -10,6 +10,7 @@ import statistics
 from pathlib import Path
 
 from pictures import catalogue
+from sizes import *  # noqa: F401,F403: what follows from formulas alone
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "data" / "results"
@@ -174,35 +175,6 @@ def where_lengths():
         f"Measured at these prompt lengths, 32 new tokens each, {r['workloads'][0]['rows'][1]['repetitions']} repetitions "
         f"in turn ({r['machine']['cpu']}, {r['threads']} threads, {r['dtype']}, commit {r['machine']['commit']})."
     )
-
-
-# Name, parameters, bytes of a parameter, and what a token's keys and values take: 2 * layers * width * bytes.
-# 6,738,415,616 parameters, 32 layers, width 4,096: Llama 2 7B (H. Touvron and others, 2023).
-PLANNED = [
-    ("GPT-2 124M, float32", 124_439_808 * 4, 2 * 12 * 768 * 4, (256, 1024)),
-    ("7B-class, float16", 6_738_415_616 * 2, 2 * 32 * 4096 * 2, (1024, 4096)),
-]
-
-
-def planning():
-    """How many sequences of which length fit beside the weights."""
-    heads = [f"{name},<br>{length:,} tokens each" for name, _, _, lengths in PLANNED for length in lengths]
-    lines = ["| memory | " + " | ".join(heads) + " |", "|--:|" + "--:|" * len(heads)]
-    for memory in (8, 24, 64):
-        cells = []
-        for _, weights, token, lengths in PLANNED:
-            left = memory * 10**9 - weights
-            cells += [f"{left // (token * length):,}" if left > 0 else "the weights do not fit" for length in lengths]
-        lines.append(f"| {memory} GB | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def sizes():
-    """The parts of the planning example's formula."""
-    lines = ["| | weights | a token's keys and values |", "|---|--:|--:|"]
-    for name, weights, token, _ in PLANNED:
-        lines.append(f"| {name} | {weights / 1e9:.2f} GB | {token:,} bytes |")
-    return "\n".join(lines)
 
 
 def recall():
