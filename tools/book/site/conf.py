@@ -18,6 +18,7 @@ exclude_patterns = [".*", "build*", "data"]
 
 extensions = ["myst_parser", "book_site"]
 myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4  # as GitHub names them
 highlight_language = "text"
 
