@@ -211,8 +211,7 @@ def main():
     if not (SITE / "index.html").is_file():
         refuse("there is no site: run `make site`")
     with sync_playwright() as playwright:
-        sandbox = [] if os.getuid() else ["--no-sandbox"]  # Chromium has none for root
-        browser = playwright.chromium.launch(executable_path=program, args=sandbox)
+        browser = playwright.chromium.launch(executable_path=program)
         pages, faults = check_pages(browser)
         faults += check_search(browser)
         for viewport in (WIDE, NARROW):
