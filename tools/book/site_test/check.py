@@ -201,7 +201,8 @@ def check_stepper(browser, viewport):
         reader.fault(f"the status line says: {status}")
     right.select_option("")
     expect_at(2, first)
-    reader.expect(page.inner_text(".stepper-text mark").strip(), traces.tokens(traces.load(f"results/traces/{first}.json"))[5].strip(), "token")
+    token = traces.tokens(traces.load(f"results/traces/{first}.json"))[5]
+    reader.expect(page.inner_text(".stepper-text mark").strip(), token.strip(), "token")
     check_width(reader)
     return reader.faults
 
