@@ -47,7 +47,13 @@ book: .deps/torch_dir  ## refresh code, output and tables in the texts
 
 site:  ## the book as a static site: open build/site/index.html
 	@tools/setup.sh site
-	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/site "$${PYTHON:-python3}" -m mkdocs build --strict --quiet --clean --config-file tools/book/site/mkdocs.yml
+	rm -rf build/site
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/site "$${PYTHON:-python3}" -m sphinx --fail-on-warning --keep-going --quiet \
+	  --fresh-env -c tools/book/site -d build/site-doctrees . build/site
+
+site-test: site  ## read the whole site in a headless Chromium, and play with the stepper
+	@tools/setup.sh site_test
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.deps/site_test "$${PYTHON:-python3}" tools/book/site_test/check.py
 
 gpt2:  ## fetch the real GPT-2 into data/gpt2 (550 MB; goes on where it was interrupted)
 	python3 tools/fetch_gpt2.py

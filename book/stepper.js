@@ -146,12 +146,12 @@
   const steps = Math.min(...chapters.map((chapter) => traces[chapter].forwards.length));
   let at = 0;
 
-  function choice(label, options, chosen) {
-    const select = element("select");
+  function choice(id, label, options, chosen) {
+    const select = element("select", { id });
     for (const option of options) select.append(element("option", { value: option }, option || "nothing"));
     select.value = chosen;
     select.addEventListener("change", show);
-    return [element("label", {}, `${label} `, select), select];
+    return [element("div", {}, element("label", { for: id }, label), " ", select), select];
   }
 
   function button(words, name, step) {
@@ -160,8 +160,8 @@
     return made;
   }
 
-  const [leftLabel, left] = choice("Show", chapters, chapters[0]);
-  const [rightLabel, right] = choice("beside", ["", ...chapters], chapters[1]);
+  const [leftChoice, left] = choice("stepper-left", "Show", chapters, chapters[0]);
+  const [rightChoice, right] = choice("stepper-right", "beside", ["", ...chapters], chapters[1]);
   const start = button("⇤ start", "start", () => 0);
   const back = button("← back", "back", () => at - 1);
   const next = button("next →", "next", () => at + 1);
@@ -201,7 +201,7 @@
   }
 
   document.getElementById("stepper").replaceChildren(
-    element("div", { class: "stepper-controls" }, leftLabel, rightLabel),
+    element("div", { class: "stepper-controls" }, leftChoice, rightChoice),
     element("div", { class: "stepper-controls stepper-steps" }, start, back, next, count),
     text, panels, legend, said);
   show();

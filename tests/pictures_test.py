@@ -47,6 +47,11 @@ class PicturesTest(unittest.TestCase):
                 self.assertIn("sans-serif", font)
                 self.assertGreaterEqual(float(re.search(r"([\d.]+)px", font)[1]), 11, f"{file.name}: {font}")
 
+    def test_the_words_count_as_the_traces_do(self):
+        for name in ("01_naive", "02_cat_cache"):
+            fed = [len(forward["ids"]) for forward in traces.load(f"results/traces/{name}.json")["forwards"]]
+            self.assertIn(f"together {sum(fed)}", catalogue.PICTURES["work"].alt)
+
     def test_a_text_gets_the_picture_with_its_words_and_a_path_that_leads_there(self):
         for text in ("README.md", "chapters/02_cat_cache/README.md"):
             shown = catalogue.markdown("02_cat_cache_strip", text)

@@ -271,6 +271,27 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(self.run_setup(), 1)
         self.assertIn("3.22 or newer", self.err)
 
+    def test_a_list_of_packages_is_installed_once_and_again_when_it_changes(self):
+        packages = self.checkout / "tools" / "book" / "site" / "requirements.txt"
+        packages.parent.mkdir(parents=True)
+        for text, calls in (("sphinx==1\n", 1), ("sphinx==1\n", 0), ("sphinx==2\nfuro==1\n", 1)):
+            packages.write_text(text)
+            self.assertEqual(self.run_setup("site"), 0, self.err)
+            installs = [call for call in self.calls("pip") if "--target" in call]
+            self.assertEqual(len(installs), calls)
+            self.assertEqual((self.deps / "site" / ".installed").read_text(), text)
+        self.assertTrue(installs[0].endswith("--requirement=tools/book/site/requirements.txt"), installs)
+        self.assertFalse((self.deps / "libtorch").exists())
+
+    def test_a_list_of_packages_that_cannot_be_installed_is_named(self):
+        packages = self.checkout / "tools" / "book" / "pictures" / "requirements.txt"
+        packages.parent.mkdir(parents=True)
+        packages.write_text("matplotlib==1\n")
+        self.write("pip_fails", "ERROR: Could not find a version\n")
+        self.assertEqual(self.run_setup("pictures"), 1)
+        self.assertIn("tools/book/pictures/requirements.txt could not be installed", self.err)
+        self.assertFalse((self.deps / "pictures").exists())
+
     def test_an_unknown_argument_is_refused(self):
         self.assertEqual(self.run_setup("everything"), 1)
         self.assertIn("everything", self.err)

@@ -250,8 +250,8 @@ case "${1:-}" in
       need_python
       say "fetching what $requirements names"
       pip_install "$deps/$1" --requirement="$requirements" ||
-        pip_failed "$requirements" "It needs Python 3.11.5 or newer and the network; PYTHON=... names another python3."
-      cp "$requirements" "$deps/$1/.installed"
+        pip_failed "$requirements" "It needs Python 3.10 or newer and the network; PYTHON=... names another python3."
+      cat "$requirements" >"$deps/$1/.installed"
     fi
     ;;
   *) fail "unknown argument '$1': tools/setup.sh, or with format, pictures, site or site_test" ;;
