@@ -106,7 +106,7 @@ int run(int argc, char** argv) {
   const ModelShape shape = gpt2_124m_config().shape();
   fmt::print("GPT-2 124M's shape, float32, one row · {} threads · {} decode steps each, in turn\n", threads, kSteps);
   fmt::print("median [middle half] of a step, all {} layers together\n\n", shape.layers);
-  fmt::print("{:>5}  {:<15}  {:<24}  {}\n", "keys", "layout", "inside the cache", "attention");
+  fmt::print("{:>5}  {:<15}  {:<26}  {}\n", "keys", "layout", "inside the cache", "attention");
   for (const int64_t keys : {128, 512, 1024}) measure(keys, shape);
   return 0;
 }
