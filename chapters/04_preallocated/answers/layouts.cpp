@@ -16,7 +16,7 @@ namespace kvbook {
 namespace {
 
 constexpr int kWarmUpSteps = 20;
-constexpr int kSteps = 201;  // odd: the median is a sample
+constexpr int kSteps = 101;  // odd: the median is a sample
 
 /// [1, H, T, D] as the model's projections make it: a view of a third of [1, T, 3·E].
 struct Projected {
