@@ -31,11 +31,11 @@ lengths: build/build.ninja  ## the same at seven prompt lengths (ten minutes mor
 	build/bin/throughput --lengths --json data/results/lengths.json $(BENCH_FLAGS)
 
 record: build/build.ninja  ## run the programs whose output the book shows, and keep it
-	cmake --build --preset default --target programs -j $(JOBS)
+	cmake --build --preset default --target shown_programs -j $(JOBS)
 	python3 tools/book/record.py
 
 traces: build/build.ninja  ## record anew what the pictures of the caches are drawn from (seconds)
-	cmake --build --preset default --target programs -j $(JOBS)
+	cmake --build --preset default --target shown_programs -j $(JOBS)
 	python3 tools/book/record.py traces
 
 pictures:  ## draw the pictures anew from recorded traces and measurements

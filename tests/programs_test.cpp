@@ -357,6 +357,7 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"tour", {"--no-such-flag"}, "--no-such-flag"},
       {"throughput", {"--model", "tales"}, "--model"},
       {"throughput", {"--threads", "-1"}, "--threads"},
+      {"layouts", {"--threads", "0"}, "--threads"},
       {"throughput", {"--json", "/no/such/folder/x.json"}, "/no/such/folder"},
   };
   for (const BadInput& bad : table) expect_refusal(bad.program, bad.arguments, bad.piece);

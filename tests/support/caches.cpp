@@ -14,6 +14,7 @@ std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape) const {
 
 int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
   if (length == 0) return 0;
+  if (own_slots) return own_slots(length, window_in(shape));
   if (chapter.takes_capacity) return default_cache_options(shape).capacity;
   if (chapter.takes_window) return window_in(shape);
   return length;

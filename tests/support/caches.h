@@ -18,6 +18,9 @@ struct CacheCase {
   torch::ScalarType dtype;
   double tolerance;  // of logits against the oracle
   std::function<Gpt2(const Checkpoint&)> make_model = [](const Checkpoint& checkpoint) { return Gpt2(checkpoint); };
+  /// Where a cache has another number of slots than a chapter's with the same flags: those for `length` tokens, at
+  /// least 1, with a window of `window`.
+  std::function<int64_t(int64_t length, int64_t window)> own_slots = {};
 
   bool takes_chunk_on_history() const { return chapter.no_chunk_on_history.empty(); }
   std::unique_ptr<KVCache> make_cache(const ModelShape& shape) const;

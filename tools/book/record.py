@@ -32,6 +32,7 @@ TRACES = {
 CLAIMS = ["operations", "forever", "cropping", "long_chunk"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
+RUNS["layouts"] = "build/bin/layouts"
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
 RUNS |= {f"by_hand_{name}": f"build/bin/by_hand {name}" for name in PROGRAMS if name != "tour"}
 RUNS |= {f"claims_{name}": f"build/bin/claims {name}" for name in CLAIMS}
@@ -56,6 +57,7 @@ def recorded(command):
 
 # What differs from run to run, or from machine to machine, and what stands for it in a comparison.
 MEASURED = [
+    (r" +\d+\.\d+ ms \[.*\]", " #"),  # a median with its spread
     (r"\d+(\.\d+)? (ms|tok/s|GB/s|times|threads)", r"# \2"),
     (r"(tok/s here,) \d+ (there)", r"\1 # \2"),
     (r"[+-]\d+\.\d %", "# %"),

@@ -1,0 +1,41 @@
+#include "chapters/answers.h"
+
+#include "chapters/02_cat_cache/answers/joint_cat_cache.h"
+#include "chapters/04_preallocated/answers/doubling_cache.h"
+#include "chapters/04_preallocated/answers/token_major_cache.h"
+#include "chapters/05_sliding_window/answers/late_shift_cache.h"
+#include "chapters/05_sliding_window/answers/sink_cache.h"
+
+namespace kvbook {
+namespace {
+
+// clang-format off
+std::vector<Chapter> make_answers() {
+  return {
+      {.name = "02_joint_cat", .same_tokens_as = "02_cat_cache", .change = "one tensor for keys and values",
+       .takes_chunk = true, .no_chunk_on_history = "as chapter 2's cache",
+       .make_cache = [](const ModelShape& shape, const CacheOptions&) { return std::make_unique<JointCatCache>(shape); }},
+      {.name = "04_token_major", .same_tokens_as = "04_preallocated", .change = "a token's heads side by side",
+       .takes_chunk = true, .takes_turns = true, .takes_capacity = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<TokenMajorCache>(shape, o.capacity); }},
+      {.name = "04_doubling", .same_tokens_as = "04_preallocated", .change = "buffers that double when they are full",
+       .takes_chunk = true, .takes_turns = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions&) { return std::make_unique<DoublingCache>(shape, kFirstSlots); }},
+      {.name = "05_no_sinks", .same_tokens_as = "05_sliding_window", .change = "a list of positions says what is kept",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<SinkCache>(shape, /*sinks=*/0, o.window); }},
+      {.name = "05_late_shift", .same_tokens_as = "05_sliding_window", .change = "shifts once in k + 1 steps",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<LateShiftCache>(shape, o.window, kSpareSlots); }},
+  };
+}
+// clang-format on
+
+}  // namespace
+
+const std::vector<Chapter>& answer_caches() {
+  static const std::vector<Chapter> list = make_answers();
+  return list;
+}
+
+}  // namespace kvbook

@@ -1,0 +1,48 @@
+#include "tests/support/operation_counter.h"
+
+#include <torch/types.h>
+
+#include <string_view>
+
+namespace kvbook {
+namespace {
+
+thread_local OperationCounter* counter = nullptr;
+
+}  // namespace
+
+OperationCounter::OperationCounter() {
+  TORCH_CHECK(counter == nullptr, "there is an OperationCounter on this thread already");
+  counter = this;
+  const auto on_start = [](const at::RecordFunction& operation) -> std::unique_ptr<at::ObserverContext> {
+    if (counter) counter->note(operation);
+    return nullptr;
+  };
+  handle_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(on_start).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+}
+
+OperationCounter::~OperationCounter() {
+  at::removeCallback(handle_);
+  counter = nullptr;
+}
+
+void OperationCounter::note(const at::RecordFunction& operation) {
+  const std::string_view name = operation.name();
+  const auto tensor = [&](size_t i) { return operation.inputs()[i].toTensor(); };
+  if (name == "aten::mm" || name == "aten::bmm") {  // [.., n, k] x [.., k, m]
+    multiply_adds += tensor(0).numel() * tensor(1).size(-1);
+  } else if (name == "aten::addmm" || name == "aten::baddbmm") {  // the first is what is added
+    multiply_adds += tensor(1).numel() * tensor(2).size(-1);
+  } else if (name == "aten::_scaled_dot_product_flash_attention_for_cpu") {  // scores, then the mix of the values
+    multiply_adds += 2 * tensor(0).numel() * tensor(1).size(-2);
+  } else if (name == "aten::copy_") {
+    bytes_copied += static_cast<int64_t>(tensor(0).nbytes());
+  } else if (name == "aten::cat") {
+    for (const torch::Tensor& part : operation.inputs()[0].toTensorVector()) {
+      bytes_copied += static_cast<int64_t>(part.nbytes());
+    }
+  }
+}
+
+}  // namespace kvbook
