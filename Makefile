@@ -31,7 +31,7 @@ lengths: build/build.ninja  ## the same at seven prompt lengths (ten minutes mor
 	build/bin/throughput --lengths --json data/results/lengths.json $(BENCH_FLAGS)
 
 record: build/build.ninja  ## run the programs whose output the book shows, and keep it
-	cmake --build --preset default --target programs -j $(JOBS)
+	cmake --build --preset default --target programs failures -j $(JOBS)
 	python3 tools/book/record.py
 
 book: .deps/torch_dir  ## refresh code, output and tables in the texts

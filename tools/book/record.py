@@ -30,6 +30,12 @@ PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
 
+# Each failure is a file of this name in tests/failures.
+FAILURES = [
+    file.stem for file in sorted((ROOT / "tests" / "failures").glob("*.cpp")) if f"\nFailure {file.stem}()" in file.read_text()
+]
+RUNS |= {f"failures_{name}": f"build/bin/failures {name}" for name in FAILURES}
+
 
 def recorded(command):
     run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,0 +1,28 @@
+// The context length, written down a second time.
+#include "chapters/04_preallocated/preallocated_cache.h"
+#include "tests/failures/failure.h"
+
+namespace kvbook {
+namespace {
+
+// ANCHOR: fault
+constexpr int64_t kContext = 1024;  // wrong: the model's config.json has it too, and says 512
+
+std::unique_ptr<KVCache> make_cache(const ModelShape& shape, const CacheOptions&) {
+  ModelShape with_own_context = shape;
+  with_own_context.context = kContext;
+  return std::make_unique<PreallocatedCache>(with_own_context, kContext);
+}
+// ANCHOR_END: fault
+
+}  // namespace
+
+Failure context_set_twice() {
+  return {
+      .chapter = broken("04_preallocated", "context_set_twice", "has a context length of its own", make_cache),
+      .check = "Case05GenerationEndsWithTheContext",
+      .symptom = "here a refusal at the first forward; elsewhere positions without an embedding, or memory never used",
+      .cure = "one source: the shape that config.json gives. The model compares it at every forward: chapter 4"};
+}
+
+}  // namespace kvbook

@@ -1,0 +1,174 @@
+// build/bin/failures: what a failure looks like from outside, beside the chapter that it was made from.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "chapters/05_sliding_window/forgetting.h"
+#include "common/cli.h"
+#include "common/console_text.h"
+#include "common/ids.h"
+#include "common/model_source.h"
+#include "tests/failures/failures.h"
+#include "tests/support/copy_meter.h"
+
+namespace kvbook {
+namespace {
+
+constexpr int64_t kNewTokens = 24;
+constexpr size_t kWidth = 90;
+
+/// The model as its user has it who tries a failed forward again.
+class RetryingGpt2 final : public Gpt2Impl {
+ public:
+  using Gpt2Impl::Gpt2Impl;
+  torch::Tensor hidden(const Step& step, KVCache& cache) override {
+    try {
+      return Gpt2Impl::hidden(step, cache);
+    } catch (const c10::Error&) {
+      return Gpt2Impl::hidden(step, cache);
+    }
+  }
+};
+
+/// What one cache made of a scene.
+struct Told {
+  std::vector<int64_t> ids;     // new ones, of the first row
+  std::string error;            // empty if there was none
+  std::vector<int64_t> copied;  // bytes, a forward each
+  int64_t bytes = 0;            // keys and values held at the end
+};
+
+Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& named) {
+  const Scene& scene = failure.scene;
+  const bool wrong = chapter.name == failure.chapter.name;
+  Gpt2 model = wrong ? failure.make_model(named.checkpoint) : Gpt2(named.checkpoint);
+  if (scene.with_faults) model = Gpt2(std::make_shared<RetryingGpt2>(named.checkpoint));
+  const auto generate = wrong ? failure.generate : kvbook::generate;
+
+  const ModelShape shape = model->shape();
+  CacheOptions options = default_cache_options(shape);
+  options.window = scene.window.value_or(options.window);
+  options.capacity = scene.capacity.value_or(options.capacity);
+  const auto inner = chapter.make_cache(shape, options);
+  CopyCountingCache counting(*inner);
+  FailingCache cache(counting);
+
+  Told told;
+  const GenerateOptions asked{
+      .new_tokens = kNewTokens, .chunk = scene.chunk, .on_token = [&](const torch::Tensor& next) {
+        told.ids.push_back(next[0].item<int64_t>());
+        if (scene.with_faults && told.ids.size() % 5 == 0) cache.arm();
+      }};
+  try {
+    generate(model, cache, to_row(default_prompt(named)), asked);
+    if (scene.with_second_row) generate(model, cache, to_row({told.ids.back()}).expand({2, 1}), asked);
+  } catch (const c10::Error& error) {
+    told.error = error.what_without_backtrace();
+  }
+  told.copied = counting.copied();
+  told.bytes = inner->bytes();
+  return told;
+}
+
+std::string flags(const Scene& scene) {
+  std::string text = fmt::format("--new-tokens {}", kNewTokens);
+  if (scene.chunk) text += fmt::format(" --chunk {}", *scene.chunk);
+  if (scene.window) text += fmt::format(" --window {}", *scene.window);
+  if (scene.capacity) text += fmt::format(" --capacity {}", *scene.capacity);
+  if (scene.dtype != torch::kFloat32) text += " --dtype " + dtype_name(scene.dtype);
+  if (scene.with_faults) text += ", and every fifth forward fails once";
+  if (scene.with_second_row) text += ", then the last token in two rows";
+  return text;
+}
+
+void print_indented(const std::string& text) {
+  for (const std::string& line : wrapped(text, kWidth)) fmt::print("  {}\n", line);
+}
+
+void print_told(const std::string& name, const Told& told, const NamedModel& model) {
+  fmt::print("\n{}\n", name);
+  if (!told.ids.empty()) print_indented(readable(model.tokenizer.get(), told.ids));
+  if (!told.error.empty()) print_indented("error: " + told.error);
+}
+
+void print_first_difference(const Told& right, const Told& wrong, const NamedModel& model) {
+  const auto word = [&](const std::vector<int64_t>& ids, size_t i) {
+    return i < ids.size() ? "'" + readable(model.tokenizer.get(), {ids[i]}) + "'" : std::string("none");
+  };
+  const size_t both = std::min(right.ids.size(), wrong.ids.size());
+  const size_t i =
+      std::mismatch(right.ids.begin(), right.ids.begin() + both, wrong.ids.begin()).first - right.ids.begin();
+  if (i == right.ids.size() && i == wrong.ids.size()) {
+    fmt::print("\nthe same {} tokens\n", i);
+  } else {
+    fmt::print("\nthe first other token is number {}: {}, and not {}\n", i + 1, word(wrong.ids, i), word(right.ids, i));
+  }
+}
+
+/// The first forwards of every chapter's cache, and of the broken one.
+void print_copies(const Failure& failure, const NamedModel& model) {
+  constexpr size_t kForwards = 10;
+  std::vector<Chapter> list;
+  for (const Chapter& chapter : chapters()) {
+    if (chapter.make_cache) list.push_back(chapter);
+  }
+  list.push_back(failure.chapter);
+  fmt::print("\ncopied in each forward, in kB (a token is {:.1f}): the prompt, then one token at a time\n",
+             key_value_bytes(model.checkpoint.config.shape(), 1, 1, 4) / 1e3);
+  for (const Chapter& chapter : list) {
+    fmt::print("{:<20}", chapter.name);
+    const Told told = tell(failure, chapter, model);
+    for (size_t i = 0; i < std::min(kForwards, told.copied.size()); ++i) fmt::print(" {:>6.1f}", told.copied[i] / 1e3);
+    fmt::print("\n");
+  }
+}
+
+void show(const Failure& failure) {
+  const Chapter& right_chapter = find_chapter(failure.chapter.same_tokens_as);
+  const NamedModel model = open_model("tales", failure.scene.dtype);
+  fmt::print("{}: {}\nmodel tales {}\n", failure.chapter.name, failure.chapter.change, flags(failure.scene));
+  if (failure.scene.shows_copies) {
+    print_copies(failure, model);
+  } else {
+    const Told right = tell(failure, right_chapter, model), wrong = tell(failure, failure.chapter, model);
+    print_told(right_chapter.name, right, model);
+    print_told(failure.chapter.name, wrong, model);
+    print_first_difference(right, wrong, model);
+    if (wrong.bytes > right.bytes) {
+      fmt::print("keys and values take {:.2f} MB; the formula says {:.2f} MB, and so does {}\n", wrong.bytes / 1e6,
+                 right.bytes / 1e6, right_chapter.name);
+    }
+  }
+  fmt::print("\nsymptom:   {}\ncaught by: {}\ncure:      {}\n", failure.symptom, failure.check, failure.cure);
+}
+
+}  // namespace
+}  // namespace kvbook
+
+int main(int argc, char** argv) {
+  using namespace kvbook;
+  return exit_status_of("failures", [&] {
+    std::string name;
+    bool list = false;
+    CLI::App app("What goes wrong in caches, seen from outside. Without a name: all of them", "failures");
+    app.add_option("NAME", name, "one failure; the code is tests/failures/NAME.cpp");
+    app.add_flag("--list", list, "name them");
+    if (!parse_or_help(app, argc, argv)) return 0;
+    at::set_num_threads(1);
+    if (list) {
+      for (const Failure& failure : failures()) fmt::print("{:<31} {}\n", failure.chapter.name, failure.chapter.change);
+      return 0;
+    }
+    if (!name.empty()) {
+      show(find_failure(name));
+      return 0;
+    }
+    for (const Failure& failure : failures()) {
+      show(failure);
+      if (&failure != &failures().back()) fmt::print("\n{:-<92}\n\n", "");
+    }
+    return 0;
+  });
+}
