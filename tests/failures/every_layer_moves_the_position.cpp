@@ -22,9 +22,7 @@ Failure every_layer_moves_the_position() {
           .check = "Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass",
           .symptom = "text that goes wrong after the prompt, and ends far before the context does",
           .cure = "one counter, in the cache, that moves once a forward: BOOK.md, the contract; chapter 2",
-          .make_model = [](const Checkpoint& checkpoint) {
-            return Gpt2(std::make_shared<EveryLayerMovesThePosition>(checkpoint));
-          }};
+          .make_model = gpt2_of<EveryLayerMovesThePosition>};
 }
 
 }  // namespace kvbook

@@ -28,6 +28,12 @@ struct Failure {
   std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;
 };
 
+/// A model of this kind, as make_model wants it.
+template <typename Model>
+Gpt2 gpt2_of(const Checkpoint& checkpoint) {
+  return Gpt2(std::shared_ptr<Gpt2Impl>(std::make_shared<Model>(checkpoint)));
+}
+
 /// The chapter `right` with another name, another description and, if one is given, another cache.
 Chapter broken(const std::string& right, const std::string& name, const std::string& change,
                decltype(Chapter::make_cache) make_cache = {});

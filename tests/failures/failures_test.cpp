@@ -3,6 +3,7 @@
 #include "tests/failures/failures.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <set>

@@ -24,9 +24,7 @@ Failure position_stands_still() {
           .check = "Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass",
           .symptom = "text that is right for a word or two, then repeats itself or loses its thread",
           .cure = "one counter, in the cache, that moves once a forward: BOOK.md, the contract; chapter 2",
-          .make_model = [](const Checkpoint& checkpoint) {
-            return Gpt2(std::make_shared<PositionStandsStill>(checkpoint));
-          }};
+          .make_model = gpt2_of<PositionStandsStill>};
 }
 
 }  // namespace kvbook

@@ -30,9 +30,7 @@ Failure resets_on_another_batch() {
           .symptom = "no error, and an answer that knows nothing of what was said before",
           .cure = "refuse another batch size by name, and let the caller reset: BOOK.md, the contract; chapter 2",
           .scene = {.with_second_row = true},
-          .make_model = [](const Checkpoint& checkpoint) {
-            return Gpt2(std::make_shared<ResetsOnAnotherBatch>(checkpoint));
-          }};
+          .make_model = gpt2_of<ResetsOnAnotherBatch>};
 }
 
 }  // namespace kvbook

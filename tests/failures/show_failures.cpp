@@ -1,7 +1,6 @@
 // build/bin/failures: what a failure looks like from outside, beside the chapter that it was made from.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -44,7 +43,7 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
   const Scene& scene = failure.scene;
   const bool wrong = chapter.name == failure.chapter.name;
   Gpt2 model = wrong ? failure.make_model(named.checkpoint) : Gpt2(named.checkpoint);
-  if (scene.with_faults) model = Gpt2(std::make_shared<RetryingGpt2>(named.checkpoint));
+  if (scene.with_faults) model = gpt2_of<RetryingGpt2>(named.checkpoint);
   const auto generate = wrong ? failure.generate : kvbook::generate;
 
   const ModelShape shape = model->shape();
