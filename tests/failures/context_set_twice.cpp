@@ -18,11 +18,10 @@ std::unique_ptr<KVCache> make_cache(const ModelShape& shape, const CacheOptions&
 }  // namespace
 
 Failure context_set_twice() {
-  return {
-      .chapter = broken("04_preallocated", "context_set_twice", "has a context length of its own", make_cache),
-      .check = "Case05GenerationEndsWithTheContext",
-      .symptom = "here a refusal at the first forward; elsewhere positions without an embedding, or memory never used",
-      .cure = "one source: the shape that config.json gives. The model compares it at every forward: chapter 4"};
+  return {.chapter = broken("04_preallocated", "context_set_twice", "has a context length of its own", make_cache),
+          .check = "Case05GenerationEndsWithTheContext",
+          .symptom = "a refusal here; elsewhere memory never used, or positions without an embedding",
+          .cure = "one source, config.json; the model compares the cache's shape with its own: chapter 4"};
 }
 
 }  // namespace kvbook

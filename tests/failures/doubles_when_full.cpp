@@ -37,7 +37,7 @@ Failure doubles_when_full() {
               "04_preallocated", "doubles_when_full", "doubles its buffers when they are full",
               [](const ModelShape& shape, const CacheOptions&) { return std::make_unique<DoublesWhenFull>(shape); }),
           .check = "BytesCopiedAStepAreThoseOfTheFormula",
-          .symptom = "a step now and then that takes many times as long, and old and new buffers at once in memory",
+          .symptom = "a step now and then that takes many times as long, and twice the memory in it",
           .cure = "make the buffers once: chapter 4; a window that shifts pays at every step: chapter 5",
           .scene = {.window = 36, .shows_copies = true}};
 }

@@ -20,8 +20,9 @@ class EveryLayerMovesThePosition final : public OwnPositionGpt2 {
 Failure every_layer_moves_the_position() {
   return {.chapter = broken("04_preallocated", "every_layer_moves_the_position", "moves the position in every layer"),
           .check = "Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass",
-          .symptom = "text that goes wrong after the prompt, and ends far before the context does",
-          .cure = "one counter, in the cache, that moves once a forward: BOOK.md, the contract; chapter 2",
+          .symptom = "another text after the prompt, and an end far before the context's",
+          .cure = "one counter, in the cache, that moves once a forward: common/kv_cache.h; chapter 2",
+          .scene = {.new_tokens = 120},
           .make_model = gpt2_of<EveryLayerMovesThePosition>};
 }
 

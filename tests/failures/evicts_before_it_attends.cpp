@@ -31,7 +31,7 @@ Failure evicts_before_it_attends() {
           .check = "Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees",
           .symptom = "right token by token, wrong for a chunk that does not fit the window's free slots",
           .cure = "attend first, evict after: chapter 5",
-          .scene = {.chunk = 12, .window = 16}};
+          .scene = {.new_tokens = 60, .chunk = 16, .window = 12}};
 }
 
 }  // namespace kvbook

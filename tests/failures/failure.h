@@ -7,6 +7,8 @@ namespace kvbook {
 
 /// What a reader runs to see the symptom. The flags are those of the chapters' programs.
 struct Scene {
+  int64_t new_tokens = 24;
+  std::string prompt = {};  // empty: the default one, a tale's opening of 31 tokens
   std::optional<int64_t> chunk = {};
   std::optional<int64_t> window = {};
   std::optional<int64_t> capacity = {};

@@ -18,8 +18,8 @@ Generation generate_and_feed(Gpt2& model, KVCache& cache, const torch::Tensor& i
 Failure feeds_the_last_token() {
   return {.chapter = broken("04_preallocated", "feeds_the_last_token", "makes one forward more than there are answers"),
           .check = "Case05GenerationEndsWithTheContext",
-          .symptom = "an answer that just fits ends in an error; elsewhere every answer costs a forward too many",
-          .cure = "prompt + new - 1 positions: choose, and stop before feeding (common/generate.cpp; chapter 1)",
+          .symptom = "an answer that just fits ends in an error; others cost a forward too many",
+          .cure = "prompt + new - 1 positions: choose, and stop before feeding: common/generate.cpp",
           .scene = {.capacity = 54},
           .generate = generate_and_feed};
 }

@@ -30,7 +30,7 @@ Failure float32_buffers() {
                               return std::make_unique<Float32Buffers>(shape, options.capacity);
                             }),
           .check = "Case09TheCacheTakesTheDtypeOfTheModel",
-          .symptom = "twice the memory with a bfloat16 model, and attention that refuses two dtypes or converts",
+          .symptom = "twice the memory with a bfloat16 model, or an attention that refuses",
           .cure = "take dtype and device from the first key: chapter 4",
           .scene = {.dtype = torch::kBFloat16}};
 }

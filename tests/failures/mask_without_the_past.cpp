@@ -27,7 +27,7 @@ Failure mask_without_the_past() {
                               return std::make_unique<MaskWithoutThePast>(shape, options.capacity);
                             }),
           .check = "Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass",
-          .symptom = "right with the prompt fed whole, wrong in chunks and in the second turn of a conversation",
+          .symptom = "right with the prompt fed whole, wrong in chunks and in a second turn",
           .cure = "a mask that knows the offset: chapter 3",
           .scene = {.chunk = 8}};
 }

@@ -30,7 +30,7 @@ Failure no_band_in_a_chunk() {
           .check = "Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees",
           .symptom = "other text for another chunk size",
           .cure = "a band in the mask, h + i - W < j <= h + i: chapter 5",
-          .scene = {.chunk = 12, .window = 16}};
+          .scene = {.new_tokens = 60, .chunk = 16, .window = 12}};
 }
 
 }  // namespace kvbook

@@ -37,7 +37,7 @@ Failure overwrites_the_last_slot() {
                             }),
           .check = "Case05AFullCacheRefusesAnotherTokenAndKeepsWhatItHolds",
           .symptom = "no error, and text that goes wrong near the end of the room",
-          .cure = "refuse in on_begin, before anything is written (chapter 4), or evict by a rule (chapter 5)",
+          .cure = "refuse before anything is written (chapter 4), or evict by a rule (chapter 5)",
           .scene = {.capacity = 38}};
 }
 

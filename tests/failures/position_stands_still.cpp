@@ -22,8 +22,9 @@ class PositionStandsStill final : public OwnPositionGpt2 {
 Failure position_stands_still() {
   return {.chapter = broken("04_preallocated", "position_stands_still", "gives every new token the same position"),
           .check = "Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass",
-          .symptom = "text that is right for a word or two, then repeats itself or loses its thread",
-          .cure = "one counter, in the cache, that moves once a forward: BOOK.md, the contract; chapter 2",
+          .symptom = "fluent for a while, then the text repeats itself",
+          .cure = "one counter, in the cache, that moves once a forward: common/kv_cache.h; chapter 2",
+          .scene = {.new_tokens = 120},
           .make_model = gpt2_of<PositionStandsStill>};
 }
 

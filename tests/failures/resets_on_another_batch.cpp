@@ -28,7 +28,7 @@ Failure resets_on_another_batch() {
   return {.chapter = broken("04_preallocated", "resets_on_another_batch", "forgets everything when the batch changes"),
           .check = "Case10AnotherBatchSizeIsRefusedByNameAndNothingIsWritten",
           .symptom = "no error, and an answer that knows nothing of what was said before",
-          .cure = "refuse another batch size by name, and let the caller reset: BOOK.md, the contract; chapter 2",
+          .cure = "refuse another batch size and name reset(): common/kv_cache.h; chapter 2",
           .scene = {.with_second_row = true},
           .make_model = gpt2_of<ResetsOnAnotherBatch>};
 }

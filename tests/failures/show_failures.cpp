@@ -15,8 +15,9 @@
 namespace kvbook {
 namespace {
 
-constexpr int64_t kNewTokens = 24;
-constexpr size_t kWidth = 90;
+constexpr size_t kWidth = 90;   // of a line of text
+constexpr size_t kBefore = 16;  // tokens shown before the first difference, and from it on
+constexpr size_t kAfter = 40;
 
 /// The model as its user has it who tries a failed forward again.
 class RetryingGpt2 final : public Gpt2Impl {
@@ -44,6 +45,8 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
   const bool wrong = chapter.name == failure.chapter.name;
   Gpt2 model = wrong ? failure.make_model(named.checkpoint) : Gpt2(named.checkpoint);
   if (scene.with_faults) model = gpt2_of<RetryingGpt2>(named.checkpoint);
+  const std::vector<int64_t> prompt =
+      scene.prompt.empty() ? default_prompt(named) : encode_input(named, scene.prompt, "--prompt");
   const auto generate = wrong ? failure.generate : kvbook::generate;
 
   const ModelShape shape = model->shape();
@@ -56,12 +59,12 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
 
   Told told;
   const GenerateOptions asked{
-      .new_tokens = kNewTokens, .chunk = scene.chunk, .on_token = [&](const torch::Tensor& next) {
+      .new_tokens = scene.new_tokens, .chunk = scene.chunk, .on_token = [&](const torch::Tensor& next) {
         told.ids.push_back(next[0].item<int64_t>());
         if (scene.with_faults && told.ids.size() % 5 == 0) cache.arm();
       }};
   try {
-    generate(model, cache, to_row(default_prompt(named)), asked);
+    generate(model, cache, to_row(prompt), asked);
     if (scene.with_second_row) generate(model, cache, to_row({told.ids.back()}).expand({2, 1}), asked);
   } catch (const c10::Error& error) {
     told.error = error.what_without_backtrace();
@@ -72,7 +75,8 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
 }
 
 std::string flags(const Scene& scene) {
-  std::string text = fmt::format("--new-tokens {}", kNewTokens);
+  std::string text = fmt::format("model tales, --new-tokens {}", scene.new_tokens);
+  if (!scene.prompt.empty()) text += fmt::format(" --prompt \"{}\"", scene.prompt);
   if (scene.chunk) text += fmt::format(" --chunk {}", *scene.chunk);
   if (scene.window) text += fmt::format(" --window {}", *scene.window);
   if (scene.capacity) text += fmt::format(" --capacity {}", *scene.capacity);
@@ -86,23 +90,32 @@ void print_indented(const std::string& text) {
   for (const std::string& line : wrapped(text, kWidth)) fmt::print("  {}\n", line);
 }
 
-void print_told(const std::string& name, const Told& told, const NamedModel& model) {
-  fmt::print("\n{}\n", name);
-  if (!told.ids.empty()) print_indented(readable(model.tokenizer.get(), told.ids));
-  if (!told.error.empty()) print_indented("error: " + told.error);
+/// Where the two begin to say something else.
+size_t first_difference(const Told& right, const Told& wrong) {
+  const auto end = right.ids.begin() + std::min(right.ids.size(), wrong.ids.size());
+  return std::mismatch(right.ids.begin(), end, wrong.ids.begin()).first - right.ids.begin();
 }
 
-void print_first_difference(const Told& right, const Told& wrong, const NamedModel& model) {
-  const auto word = [&](const std::vector<int64_t>& ids, size_t i) {
-    return i < ids.size() ? "'" + readable(model.tokenizer.get(), {ids[i]}) + "'" : std::string("none");
-  };
-  const size_t both = std::min(right.ids.size(), wrong.ids.size());
-  const size_t i =
-      std::mismatch(right.ids.begin(), right.ids.begin() + both, wrong.ids.begin()).first - right.ids.begin();
-  if (i == right.ids.size() && i == wrong.ids.size()) {
-    fmt::print("\nthe same {} tokens\n", i);
+/// What was said, around token number `difference`.
+void print_told(const std::string& name, const Told& told, size_t difference, const NamedModel& model) {
+  const size_t first = difference > kBefore ? difference - kBefore : 0;
+  const size_t end = std::min(told.ids.size(), difference + kAfter);
+  fmt::print("\n{}\n", name);
+  if (first < end) {
+    const std::string text = readable(model.tokenizer.get(), {told.ids.begin() + first, told.ids.begin() + end});
+    print_indented((first > 0 ? "..." : "") + text + (end < told.ids.size() ? " ..." : ""));
+  }
+  if (!told.error.empty()) print_indented("after " + std::to_string(told.ids.size()) + " tokens: " + told.error);
+}
+
+void print_difference(const Told& right, const Told& wrong, size_t difference, const NamedModel& model) {
+  const auto word = [&](const std::vector<int64_t>& ids) { return readable(model.tokenizer.get(), {ids[difference]}); };
+  if (difference < std::min(right.ids.size(), wrong.ids.size())) {
+    fmt::print("\ntoken {} is the first that differs: '{}', and not '{}'\n", difference + 1, word(wrong.ids),
+               word(right.ids));
   } else {
-    fmt::print("\nthe first other token is number {}: {}, and not {}\n", i + 1, word(wrong.ids, i), word(right.ids, i));
+    fmt::print("\nthe same {} tokens{}\n", difference,
+               right.ids.size() == wrong.ids.size() ? "" : ", and then one stops");
   }
 }
 
@@ -127,14 +140,16 @@ void print_copies(const Failure& failure, const NamedModel& model) {
 void show(const Failure& failure) {
   const Chapter& right_chapter = find_chapter(failure.chapter.same_tokens_as);
   const NamedModel model = open_model("tales", failure.scene.dtype);
-  fmt::print("{}: {}\nmodel tales {}\n", failure.chapter.name, failure.chapter.change, flags(failure.scene));
+  fmt::print("{}: {}\n", failure.chapter.name, failure.chapter.change);
+  for (const std::string& line : wrapped(flags(failure.scene), kWidth)) fmt::print("{}\n", line);
   if (failure.scene.shows_copies) {
     print_copies(failure, model);
   } else {
     const Told right = tell(failure, right_chapter, model), wrong = tell(failure, failure.chapter, model);
-    print_told(right_chapter.name, right, model);
-    print_told(failure.chapter.name, wrong, model);
-    print_first_difference(right, wrong, model);
+    const size_t difference = first_difference(right, wrong);
+    print_told(right_chapter.name, right, difference, model);
+    print_told(failure.chapter.name, wrong, difference, model);
+    print_difference(right, wrong, difference, model);
     if (wrong.bytes > right.bytes) {
       fmt::print("keys and values take {:.2f} MB; the formula says {:.2f} MB, and so does {}\n", wrong.bytes / 1e6,
                  right.bytes / 1e6, right_chapter.name);
