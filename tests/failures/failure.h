@@ -30,6 +30,8 @@ struct Failure {
   std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;
 };
 
+inline void PrintTo(const Failure& failure, std::ostream* out) { *out << failure.chapter.name; }  // for GoogleTest
+
 /// A model of this kind, as make_model wants it.
 template <typename Model>
 Gpt2 gpt2_of(const Checkpoint& checkpoint) {

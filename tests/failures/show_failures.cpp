@@ -16,7 +16,7 @@ namespace kvbook {
 namespace {
 
 constexpr size_t kWidth = 90;   // of a line of text
-constexpr size_t kBefore = 16;  // tokens shown before the first difference, and from it on
+constexpr size_t kBefore = 24;  // tokens shown before the first difference, and from it on
 constexpr size_t kAfter = 40;
 
 /// The model as its user has it who tries a failed forward again.
@@ -108,14 +108,18 @@ void print_told(const std::string& name, const Told& told, size_t difference, co
   if (!told.error.empty()) print_indented("after " + std::to_string(told.ids.size()) + " tokens: " + told.error);
 }
 
-void print_difference(const Told& right, const Told& wrong, size_t difference, const NamedModel& model) {
+void print_difference(const std::string& right_name, const Told& right, const std::string& wrong_name,
+                      const Told& wrong, size_t difference, const NamedModel& model) {
   const auto word = [&](const std::vector<int64_t>& ids) { return readable(model.tokenizer.get(), {ids[difference]}); };
   if (difference < std::min(right.ids.size(), wrong.ids.size())) {
     fmt::print("\ntoken {} is the first that differs: '{}', and not '{}'\n", difference + 1, word(wrong.ids),
                word(right.ids));
+  } else if (right.ids.size() == wrong.ids.size()) {
+    fmt::print("\nthe same {} tokens\n", difference);
   } else {
-    fmt::print("\nthe same {} tokens{}\n", difference,
-               right.ids.size() == wrong.ids.size() ? "" : ", and then one stops");
+    const bool right_stops = right.ids.size() < wrong.ids.size();
+    fmt::print("\n{} stops after {} tokens, {} goes on to {}\n", right_stops ? right_name : wrong_name, difference,
+               right_stops ? wrong_name : right_name, std::max(right.ids.size(), wrong.ids.size()));
   }
 }
 
@@ -149,7 +153,7 @@ void show(const Failure& failure) {
     const size_t difference = first_difference(right, wrong);
     print_told(right_chapter.name, right, difference, model);
     print_told(failure.chapter.name, wrong, difference, model);
-    print_difference(right, wrong, difference, model);
+    print_difference(right_chapter.name, right, failure.chapter.name, wrong, difference, model);
     if (wrong.bytes > right.bytes) {
       fmt::print("keys and values take {:.2f} MB; the formula says {:.2f} MB, and so does {}\n", wrong.bytes / 1e6,
                  right.bytes / 1e6, right_chapter.name);
