@@ -1,5 +1,7 @@
 #include "common/gpt2.h"
 
+#include <fmt/format.h>
+
 #include "common/attention.h"
 #include "common/axes.h"
 
@@ -14,6 +16,16 @@ class TableImpl : public torch::nn::Module {
   explicit TableImpl(const torch::Tensor& weight) { register_parameter("weight", weight, /*requires_grad=*/false); }
 };
 TORCH_MODULE(Table);
+
+/// A context that is written down in two places, in the cache's options and in the model's, may differ.
+void check_made_for(const ModelShape& cache, const ModelShape& model) {
+  const auto sizes = [](const ModelShape& s) {
+    return fmt::format("{} layers, {} key-value heads of {}, context {}, vocabulary {}", s.layers, s.kv_heads,
+                       s.head_size, s.context, s.vocabulary);
+  };
+  TORCH_CHECK_VALUE(cache == model, "the cache was made for another model: ", sizes(cache), "; this one has ",
+                    sizes(model), ": make the cache from the model's shape()");
+}
 
 }  // namespace
 
@@ -86,6 +98,7 @@ Gpt2Impl::Gpt2Impl(const Checkpoint& checkpoint)
 torch::Tensor Gpt2Impl::hidden(const Step& step, KVCache& cache) {
   const at::NoGradGuard no_grad;
   TORCH_CHECK_VALUE(step.ids.defined() && step.ids.dim() == 2, "ids must be int64 [B, T]");
+  check_made_for(cache.shape(), shape());
   const int64_t P = cache.length(), T = step.ids.size(1);
   TORCH_CHECK_INDEX(P + T <= config_.context, "position ", P + T - 1, " is past the model's context of ",
                     config_.context, ": it has no embedding for it");

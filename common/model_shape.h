@@ -12,6 +12,8 @@ struct ModelShape {
   int64_t head_size;   // D
   int64_t context;     // positions the model has
   int64_t vocabulary;  // V
+
+  bool operator==(const ModelShape&) const = default;
 };
 
 }  // namespace kvbook

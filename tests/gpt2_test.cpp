@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "chapters/04_preallocated/preallocated_cache.h"
+#include "tests/support/caches.h"
 #include "tests/support/golden.h"
 
 namespace kvbook {
@@ -37,6 +39,23 @@ TEST(Gpt2, SharesTheCheckpointsTensorsAndAsksForNoGradient) {
     EXPECT_EQ(parameter.value().data_ptr(), checkpoint.weights.at(parameter.key()).data_ptr()) << parameter.key();
     EXPECT_FALSE(parameter.value().requires_grad()) << parameter.key();
   }
+}
+
+TEST(Gpt2, RefusesACacheMadeForAnotherShapeBeforeTheCacheIsAsked) {
+  Gpt2 model(golden_checkpoint("nano"));
+  ModelShape shape = model->shape();
+  shape.context = 16;
+  PreallocatedCache inner(shape, 16);
+  CountingCache cache(inner);
+  try {
+    model->hidden({torch::zeros({1, 2}, torch::kInt64)}, cache);
+    ADD_FAILURE() << "a cache for a context of 16 was taken by a model with 8";
+  } catch (const c10::ValueError& error) {
+    const std::string what = error.what_without_backtrace();
+    EXPECT_NE(what.find("context 16"), std::string::npos) << what;
+    EXPECT_NE(what.find("context 8"), std::string::npos) << what;
+  }
+  EXPECT_EQ(cache.begins, 0);
 }
 
 }  // namespace

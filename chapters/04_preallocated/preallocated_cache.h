@@ -9,7 +9,7 @@ namespace kvbook {
 /// Fixed-capacity cache: keys and values in one [L, B, H, C, D] buffer each.
 /// Memory: 2·L·B·H·C·D·sizeof(dtype), at the first update (GPT-2 124M, float32, B = 1, C = 1024: 75.5 MB).
 /// Time:   update() copies 2·B·H·T·D values, whatever P is.
-class PreallocatedCache final : public KVCache {
+class PreallocatedCache : public KVCache {
  public:
   /// @throws c10::ValueError unless every size is positive.
   PreallocatedCache(const ModelShape& shape, int64_t capacity);
@@ -26,7 +26,8 @@ class PreallocatedCache final : public KVCache {
   void on_abandon() override;
   // ANCHOR_END: contract
 
- private:
+ protected:
+  // Not private, for the caches of tests/failures, which differ from this one in one place.
   int64_t capacity_;             // C
   torch::Tensor keys_, values_;  // [L, B, H, C, D], undefined before the first update
   torch::Tensor visible_;        // of the open forward

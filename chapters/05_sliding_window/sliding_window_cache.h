@@ -17,7 +17,7 @@ torch::Tensor window_mask(int64_t h, int64_t T, int64_t W, torch::Device device)
 /// Memory: 2·L·B·H·W·D·sizeof(dtype), at the first update, and scratch for one layer's keys, B·H·W·D. A chunk that does
 ///         not fit the free slots is staged beside them until commit: 2·L·B·H·(W - 1 + T)·D·sizeof(dtype) more.
 /// Time:   update() copies T tokens; commit() shifts W - 1 tokens of every layer once the window is full.
-class SlidingWindowCache final : public KVCache {
+class SlidingWindowCache : public KVCache {
  public:
   /// @throws c10::ValueError unless every size is positive. A window above the context is the context.
   SlidingWindowCache(const ModelShape& shape, int64_t window);
@@ -34,17 +34,20 @@ class SlidingWindowCache final : public KVCache {
   void on_abandon() override;
   // ANCHOR_END: contract
 
- private:
-  void allocate();
-  void release();
+  // Protected and not private, for the caches of tests/failures, which differ from this one in one place.
   int64_t kept() const { return std::min(length(), window_ - 1); }  // h: old tokens, in slots [0, h)
 
   int64_t window_;               // W
   torch::Tensor keys_, values_;  // [L, B, H, W, D], undefined before the first update
-  torch::Tensor scratch_;        // [B, H, W, D]: what a shift moves lies here for a moment
+  torch::Tensor visible_;        // of the open forward
+
+ private:
+  void allocate();
+  void release();
+
+  torch::Tensor scratch_;  // [B, H, W, D]: what a shift moves lies here for a moment
   // A chunk too long for the slots, a layer each: [B, H, h + T, D].
   std::vector<torch::Tensor> staged_keys_, staged_values_;
-  torch::Tensor visible_;  // of the open forward
 };
 
 }  // namespace kvbook

@@ -7,6 +7,7 @@
 
 #include "common/allocation_meter.h"
 #include "tests/support/caches.h"
+#include "tests/support/copy_counting_cache.h"
 #include "tests/support/golden.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensors.h"
@@ -22,6 +23,9 @@ class CacheConformance : public testing::TestWithParam<CacheCase> {
   int64_t window() const { return cache_case().window_in(checkpoint_.config.shape()); }
   std::unique_ptr<KVCache> fresh_cache() const { return cache_case().make_cache(checkpoint_.config.shape()); }
   bool takes_chunk_on_history() const { return cache_case().takes_chunk_on_history(); }
+  Generation generate(Gpt2& model, KVCache& cache, const torch::Tensor& input, const GenerateOptions& options) const {
+    return cache_case().generate(model, cache, input, options);
+  }
 
   /// Feeds everything the way every cache allows: the first chunk whole, then one by one.
   static Chunks then_singles(int64_t first, int64_t T) {
@@ -152,6 +156,23 @@ TEST_P(CacheConformance, Case05ATokenPastTheContextIsRefusedByTheModelBeforeTheC
   EXPECT_EQ(cache.bytes(), bytes);
 }
 
+TEST_P(CacheConformance, Case05AFullCacheRefusesAnotherTokenAndKeepsWhatItHolds) {
+  CacheOptions options = default_cache_options(model_->shape());
+  options.window = window();
+  options.capacity = 5;  // of a context of 8; caches that take none take all eight tokens
+  const auto cache = cache_case().chapter.make_cache(model_->shape(), options);
+  const torch::Tensor ids = some_ids(1, 8), want = oracle(ids);
+  expect_close(in_chunks(model_, *cache, ids.narrow(1, 0, 5), then_singles(3, 5)), want.narrow(1, 0, 5));
+  if (!cache_case().chapter.takes_capacity) {
+    expect_close(in_chunks(model_, *cache, ids.narrow(1, 5, 3), {1, 1, 1}), want.narrow(1, 5, 3));
+    return;
+  }
+  const int64_t bytes = cache->bytes();
+  EXPECT_THROW(model_->hidden({ids.narrow(1, 5, 1)}, *cache), c10::IndexError);
+  EXPECT_EQ(cache->length(), 5);
+  EXPECT_EQ(cache->bytes(), bytes);
+}
+
 TEST_P(CacheConformance, Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees) {
   for (const int64_t rows : {1, 3}) {
     const torch::Tensor ids = some_ids(rows, 8);
@@ -267,6 +288,29 @@ TEST_P(CacheConformance, BytesAreThoseOfTheFormula) {
       model_->hidden({torch::zeros({rows, T}, torch::kInt64)}, *cache_);
       const int64_t slots = cache_case().slots(shape, cache_->length());
       EXPECT_EQ(cache_->bytes(), key_value_bytes(shape, rows, slots, element)) << rows << " rows";
+    }
+  }
+}
+
+TEST_P(CacheConformance, BytesCopiedAStepAreThoseOfTheFormula) {
+  if (cache_case().copies_by_its_own_rule) return;  // its own test counts them
+  const ModelShape shape = model_->shape();
+  const auto element = static_cast<int64_t>(c10::elementSize(cache_case().dtype));
+  for (const int64_t rows : {1, 3}) {
+    for (const Chunks& sizes : {Chunks{3, 1, 1, 1, 1, 1}, {8}, {1, 3, 4}, {4, 1, 3}}) {
+      const bool chunk_on_history = std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t T) { return T > 1; });
+      if (chunk_on_history && !takes_chunk_on_history()) continue;
+      SCOPED_TRACE(fmt::format("{} rows, fed as {}", rows, sizes));
+      const auto inner = fresh_cache();
+      CopyCountingCache cache(*inner);
+      in_chunks(model_, cache, some_ids(rows, 8), sizes);
+      std::vector<int64_t> want;
+      int64_t P = 0;
+      for (const int64_t T : sizes) {
+        want.push_back(key_value_bytes(shape, rows, cache_case().copied_tokens(shape, P, T), element));
+        P += T;
+      }
+      EXPECT_EQ(cache.copied(), want);
     }
   }
 }

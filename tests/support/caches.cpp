@@ -20,6 +20,15 @@ int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
   return length;
 }
 
+int64_t CacheCase::copied_tokens(const ModelShape& shape, int64_t length, int64_t T) const {
+  if (chapter.takes_capacity) return T;
+  if (!chapter.takes_window) return length + T;  // cat: a new tensor for all of them
+  const int64_t W = window_in(shape), h = std::min(length, W - 1);
+  if (h + T < W) return T;
+  if (h + T == W) return T + 2 * (W - 1);  // written in place, then W - 1 are shifted: into scratch and back
+  return (h + T) + (W - 1);                // staged beside the window, then its end is copied in
+}
+
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list) {
   std::vector<CacheCase> cases;
   for (const Chapter& chapter : list) {

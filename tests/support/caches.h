@@ -6,7 +6,7 @@
 
 #include "chapters/chapters.h"
 #include "common/forwarding_cache.h"
-#include "common/gpt2.h"
+#include "common/generate.h"
 
 namespace kvbook {
 
@@ -21,11 +21,16 @@ struct CacheCase {
   /// Where a cache has another number of slots than a chapter's with the same flags: those for `length` tokens, at
   /// least 1, with a window of `window`.
   std::function<int64_t(int64_t length, int64_t window)> own_slots = {};
+  bool copies_by_its_own_rule = false;  // not as a chapter's with the same flags: copied_tokens() does not hold
+  std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;
 
   bool takes_chunk_on_history() const { return chapter.no_chunk_on_history.empty(); }
   std::unique_ptr<KVCache> make_cache(const ModelShape& shape) const;
   /// Tokens that the cache has memory for when it holds `length`: none at first, then what it grew to or was made for.
   int64_t slots(const ModelShape& shape, int64_t length) const;
+  /// Tokens that the cache copies, of every layer, when T new ones come on `length` committed: the time that it
+  /// promises.
+  int64_t copied_tokens(const ModelShape& shape, int64_t length, int64_t T) const;
   int64_t window_in(const ModelShape& shape) const { return window.value_or(shape.context); }
 };
 

@@ -38,6 +38,10 @@ void OperationCounter::note(const at::RecordFunction& operation) {
     multiply_adds += 2 * tensor(0).numel() * tensor(1).size(-2);
   } else if (name == "aten::copy_") {
     bytes_copied += static_cast<int64_t>(tensor(0).nbytes());
+  } else if (name == "aten::index_copy_") {  // self, dim, index, source
+    bytes_copied += static_cast<int64_t>(tensor(3).nbytes());
+  } else if (name == "aten::index_put_") {  // self, indices, values
+    bytes_copied += static_cast<int64_t>(tensor(2).nbytes());
   } else if (name == "aten::cat") {
     for (const torch::Tensor& part : operation.inputs()[0].toTensorVector()) {
       bytes_copied += static_cast<int64_t>(part.nbytes());

@@ -48,6 +48,12 @@ FILED_TRACES |= {
     "05_sliding_window_turn": f"{SECOND_TURN} --window 6",
 }
 
+# Each failure is a file of this name in tests/failures.
+FAILURES = [
+    file.stem for file in sorted((ROOT / "tests" / "failures").glob("*.cpp")) if f"\nFailure {file.stem}()" in file.read_text()
+]
+RUNS |= {f"failures_{name}": f"build/bin/failures {name}" for name in FAILURES}
+
 
 def recorded(command):
     run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
