@@ -354,6 +354,8 @@ struct Plan {
   int64_t tokens, bytes_per_element, sequences;
 };
 
+void PrintTo(const Plan& plan, std::ostream* out) { *out << plan.name; }  // for GoogleTest
+
 class Planning : public testing::TestWithParam<Plan> {};
 
 TEST_P(Planning, IsWhatAHandCounts) {
