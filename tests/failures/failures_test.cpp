@@ -28,6 +28,7 @@ TEST_P(EveryFailure, FailsTheCheckThatIsNamedForItAndDoesNotCrash) {
   const std::string failed =
       fmt::format("[  FAILED  ] EveryCache/CacheConformance.{}/{}_", failure.check, failure.chapter.name);
   EXPECT_NE(run.out.find(failed), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find(" FAILED TEST"), std::string::npos) << "it ended before the summary:\n" << run.out;
 }
 
 TEST_P(EveryFailure, SaysWhatAUserSeesAndWhereTheCureIs) {
