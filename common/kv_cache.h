@@ -23,6 +23,8 @@ struct KeyValues {
 
 inline constexpr int64_t kEmptySlot = -1;
 
+inline constexpr int kSeamVersion = 1;  // raised when a call keeps its signature and changes its meaning
+
 // ANCHOR: seam
 /// Keys and values of the tokens seen so far, for all layers. The model calls begin once, update once a layer, commit
 /// once; whatever happens in between, length() moves in commit only. Not thread-safe: one cache, one thread.

@@ -29,6 +29,7 @@ TRACES = {
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
+RUNS |= {f"workshop_{step}": f"build/bin/workshop {step}" for step in ("starter", "step_1", "step_2", "step_3", "finished")}
 
 
 def recorded(command):
