@@ -3,6 +3,4 @@
 #include "common/program.h"
 #include "workshop/my_chapter.h"
 
-int main(int argc, char** argv) {
-  return kvbook::run_program(argc, argv, kvbook::my_chapter(), kvbook::chapters());
-}
+int main(int argc, char** argv) { return kvbook::run_program(argc, argv, kvbook::my_chapter(), kvbook::chapters()); }

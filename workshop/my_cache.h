@@ -14,8 +14,8 @@ class MyCache final : public KVCache {
   // `options` has the window W and the capacity C that are asked for. A cache that grows needs neither.
   MyCache(const ModelShape& shape, const CacheOptions& options) : KVCache(shape), options_(options) {}
 
-  // Wanted: remember the key and the value of this layer's T new tokens, [B, H_kv, T, D], and return all keys and values
-  // that they may attend to, [B, H_kv, S, D], with a mask `visible` where not every new token may see every key.
+  // Wanted: remember the key and the value of this layer's T new tokens, [B, H_kv, T, D], and return all keys and
+  // values that they may attend to, [B, H_kv, S, D], with a mask `visible` where not every new token may see every key.
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override {
     check_update(layer, key, value);
     TORCH_CHECK_NOT_IMPLEMENTED(false, "update() is not written yet");

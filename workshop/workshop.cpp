@@ -1,8 +1,8 @@
 // build/bin/workshop: which promises your cache keeps; or a chapter's, or that of a step of the text, in its place.
 #include "chapters/chapters.h"
+#include "tests/workshop/steps.h"
 #include "workshop/checker/run_workshop.h"
 #include "workshop/my_chapter.h"
-#include "tests/workshop/steps.h"
 
 int main(int argc, char** argv) {
   std::vector<kvbook::Chapter> caches = {kvbook::my_chapter()};

@@ -41,7 +41,7 @@ class MyCache final : public KVCache {
   void on_begin(const Step& step) override {
     const int64_t P = length(), T = step.ids.size(1);
     TORCH_CHECK_INDEX(P + T <= capacity_, "no room: ", P, " of ", capacity_, " slots are taken, and ", T, " come");
-    visible_.reset();  // one query sees everything: no mask
+    visible_.reset();                                                     // one query sees everything: no mask
     if (T > 1) visible_ = torch::ones({T, P + T}, torch::kBool).tril(P);  // true where j <= P + i
   }
 

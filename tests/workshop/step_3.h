@@ -11,8 +11,7 @@ static_assert(kSeamVersion == 1, "the seam means something else than when this f
 
 class MyCache final : public KVCache {
  public:
-  MyCache(const ModelShape& shape, const CacheOptions&)
-      : KVCache(shape), keys_(shape.layers), values_(shape.layers) {}
+  MyCache(const ModelShape& shape, const CacheOptions&) : KVCache(shape), keys_(shape.layers), values_(shape.layers) {}
 
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override {
     check_update(layer, key, value);

@@ -1,4 +1,5 @@
 // What the conformance suite does not ask, because it knows beforehand what kind of cache it has.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -18,15 +19,25 @@ std::unique_ptr<KVCache> small_cache(int64_t capacity = kSmallShape.context) {
   return make_checked_cache(kSmallShape, {.window = kSmallShape.context, .capacity = capacity});
 }
 
-TEST(Workshop, APromptGivesTheLogitsOfTheFullPass) {
+/// Feeds five tokens to a fresh cache in chunks of these sizes and compares all logits with those of a pass without
+/// one.
+void expect_the_logits_of_the_full_pass(const std::vector<int64_t>& sizes) {
+  SCOPED_TRACE(fmt::format("fed as {}", sizes));
   const Checkpoint checkpoint = golden_checkpoint("nano");
   Gpt2 model(checkpoint);
-  const ModelShape shape = model->shape();
-  for (const int64_t T : {1, 2, 5}) {
-    SCOPED_TRACE(fmt::format("a prompt of {}", T));
-    const auto cache = make_checked_cache(shape, default_cache_options(shape));
-    const torch::Tensor ids = to_row({3, 1, 4, 1, 5}).narrow(1, 0, T);
-    EXPECT_LE(max_abs_diff(in_chunks(model, *cache, ids, {T}), full_recompute(checkpoint, ids, T)), 1e-9);
+  const auto cache = make_checked_cache(model->shape(), default_cache_options(model->shape()));
+  const int64_t T = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const torch::Tensor ids = to_row({3, 1, 4, 1, 5}).narrow(1, 0, T);
+  EXPECT_LE(max_abs_diff(in_chunks(model, *cache, ids, sizes), full_recompute(checkpoint, ids, T)), 1e-9);
+}
+
+TEST(Workshop, APromptGivesTheLogitsOfTheFullPass) {
+  for (const int64_t T : {1, 2, 5}) expect_the_logits_of_the_full_pass({T});
+}
+
+TEST(Workshop, TokenByTokenGivesTheLogitsOfTheFullPass) {
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{1, 1}, {4, 1}, {2, 1, 1, 1}}) {
+    expect_the_logits_of_the_full_pass(sizes);
   }
 }
 

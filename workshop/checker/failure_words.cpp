@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kLongest = 8000;  // std::regex recurses along a text, and a cache may throw one of any length
 
+constexpr size_t kLongestValue = 40;
+
 /// The first group of the first match, or nothing.
 std::optional<std::string> find(const std::string& text, const std::string& pattern) {
   std::smatch match;
@@ -21,9 +23,10 @@ std::optional<std::string> find(const std::string& text, const std::string& patt
 /// The first line of what an exception said, without what LibTorch puts around it.
 std::string said(const std::string& what) {
   std::string line = what.substr(0, what.find('\n'));
+  line = line.substr(0, line.find("\" thrown in "));
   const std::string report_a_bug = "please report a bug to PyTorch. ";
   if (const size_t at = line.find(report_a_bug); at != std::string::npos) line = line.substr(at + report_a_bug.size());
-  while (!line.empty() && (line.back() == '"' || line.back() == ' ')) line.pop_back();
+  while (!line.empty() && (line.back() == '"' || line.back() == '.' || line.back() == ' ')) line.pop_back();
   return line;
 }
 
@@ -32,7 +35,8 @@ std::vector<std::string> values(const std::string& message) {
   std::vector<std::string> found;
   const std::regex pattern("Which is: ([^\n]*)");
   for (auto it = std::sregex_iterator(message.begin(), message.end(), pattern); it != std::sregex_iterator(); ++it) {
-    found.push_back((*it)[1].str());
+    const std::string value = (*it)[1].str();
+    found.push_back(value.size() <= kLongestValue ? value : value.substr(0, kLongestValue) + "...");
   }
   return found;
 }
@@ -45,12 +49,13 @@ std::string fault(const std::string& message) {
   if (message.find("Unknown C++ exception") != std::string::npos) return "an exception that is no std::exception";
   if (const auto actual = find(message, "Actual: it throws ([^\n]*)")) {
     const auto wanted = find(message, "an exception of type ([A-Za-z0-9_:]+)");
-    return wanted ? fmt::format("no {} (it throws {})", *wanted, *actual) : "it throws " + *actual;
+    return wanted ? fmt::format("no {}: it throws {}", *wanted, said(*actual)) : "it throws " + said(*actual);
   }
   if (const auto difference = find(message, "actual: ([^\n]*) vs ")) {  // "Expected: (a) <= (b), actual: 3 vs 2"
     const std::string bound = rounded(find(message, " vs ([^\n]*)").value_or(""));
     const bool at_most = message.find(") <= (") != std::string::npos;
-    return fmt::format("a difference of {}; {} is right", rounded(*difference), (at_most ? "at most " : "more than ") + bound);
+    return fmt::format("a difference of {}; {} is right", rounded(*difference),
+                       (at_most ? "at most " : "more than ") + bound);
   }
   const std::vector<std::string> both = values(message);
   if (both.size() == 2) return fmt::format("{}, and {} is right", both[0], both[1]);
@@ -70,7 +75,7 @@ std::string what_came(const std::string& whole_message, const std::string& test_
   std::string circumstances;
   if (const auto window = find(test_name, "_window_([0-9]+)_")) circumstances = "window " + *window;
   if (const auto trace = find(message, "Google Test trace:\n[^\n]*:[0-9]+: ([^\n]*)")) {
-    circumstances += (circumstances.empty() ? "" : ", ") + *trace;
+    circumstances += (circumstances.empty() ? "" : ", ") + std::regex_replace(*trace, std::regex("\\b1 rows"), "1 row");
   }
   return fault(message) + (circumstances.empty() ? "" : fmt::format(" ({})", circumstances));
 }

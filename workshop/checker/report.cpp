@@ -44,11 +44,14 @@ std::string Report::section(const Promises& promises, const std::vector<Outcome>
       last_came_ = outcome.came;
     }
     lines += labelled("hint", property.hint);
-    if (next_.empty()) next_ = fmt::format("{}, {}; read chapters/{}/README.md", count_, property.name, promises.chapter);
+    if (next_.empty()) {
+      next_ = fmt::format("{}, {}; read chapters/{}/README.md", count_, property.name, promises.chapter);
+      next_number_ = count_;
+    }
   }
   holding_ += holding;
-  const std::string head = fmt::format("Chapter {}, {}: {} of {}", promises.chapter.substr(1, 1), promises.title, holding,
-                                       outcomes.size());
+  const std::string head =
+      fmt::format("Chapter {}, {}: {} of {}", promises.chapter.substr(1, 1), promises.title, holding, outcomes.size());
   return fmt::format("{}  (chapters/{})\n{}\n", painted(head, kBold), promises.chapter, lines);
 }
 
@@ -56,11 +59,12 @@ std::string Report::end() const {
   std::string text = fmt::format("{} of {} hold.", holding_, count_);
   if (all_hold()) return text + " There is nothing left to do.\n";
   if (!something_written_) {
-    text = "Nothing is written yet, and that is how it begins: open workshop/my_cache.h, write update(), and run this "
-           "again. workshop/README.md goes with you in small steps.";
+    text =
+        "Nothing is written yet, and that is how it begins: open workshop/my_cache.h, write update(), and run this "
+        "again. workshop/README.md goes with you in small steps.";
   } else {
-    text += fmt::format(" Next: {}. With a debugger, or to see all that the tests and your cache print: build/bin/workshop --property {}", next_,
-                        next_.substr(0, next_.find(',')));
+    text += fmt::format(" Next: {}. To see all that the tests and the cache print: build/bin/workshop {} --property {}",
+                        next_, cache_, next_number_);
   }
   std::string lines;
   for (const std::string& line : wrapped(text, kColumns)) lines += line + "\n";

@@ -46,11 +46,12 @@ class FirstFailure : public testing::EmptyTestEventListener {
   std::string came;
 
  private:
+  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
   void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (!result.failed() || !came.empty()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    came = what_came(result.message(), test != nullptr ? test->name() : "");
+    if (result.failed() && came.empty()) came = what_came(result.message(), test_);
   }
+
+  std::string test_;
 };
 
 /// Runs the property and writes what came to `pipe`. Does not return.

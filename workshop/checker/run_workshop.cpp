@@ -86,7 +86,7 @@ int run_workshop(int argc, const char* const* argv, const std::vector<Chapter>& 
     if (options->property) return run_property_here(find_property(*options->property)) || !options->strict ? 0 : 1;
 
     fmt::print("{}: {}\n\n", cache.name, cache.change);
-    Report report(isatty(STDOUT_FILENO) == 1);
+    Report report(cache.name, isatty(STDOUT_FILENO) == 1);
     std::string never_ended;
     for (const Promises& promises : all_promises()) {
       fmt::print("{}", report.section(promises, run(promises, static_cast<int>(options->seconds), never_ended)));
