@@ -97,6 +97,19 @@ TEST(Workshop, TheStepsOfTheTextArriveWhereItSays) {
   EXPECT_EQ(report("workshop", {"finished"}).holds, up_to(18));
 }
 
+TEST(Workshop, EveryTestOfTheConformanceSuiteBelongsToAPromise) {
+  const std::string folder = KVBOOK_DATA_FOLDER "/../";
+  const std::string suite = read_file(folder + "tests/conformance/conformance_suite.cpp");
+  const std::string properties = read_file(folder + "workshop/checker/property.cpp");
+  const std::regex test("TEST_P\\(CacheConformance, ([A-Za-z0-9]+)\\)");
+  int count = 0;
+  for (auto it = std::sregex_iterator(suite.begin(), suite.end(), test); it != std::sregex_iterator(); ++it, ++count) {
+    const std::string name = (*it)[1];
+    EXPECT_NE(properties.find("suite(\"" + name + "\""), std::string::npos) << name;
+  }
+  EXPECT_GT(count, 20);
+}
+
 TEST(Workshop, TheStarterIsToldKindlyThatNothingIsWrittenYet) {
   const Reported starter = report("workshop", {"starter"});
   EXPECT_EQ(starter.holds, Numbers{});
@@ -163,6 +176,13 @@ TEST(HalfDone, WhatIsNoExceptionOfTheLibraryIsReportedToo) {
   const Reported reported = half_done("throws_an_int");
   EXPECT_EQ(reported.holds, Numbers{});
   EXPECT_TRUE(says(reported, "came      an exception that is no std::exception\n"));
+}
+
+TEST(HalfDone, AnExceptionWithoutEndIsCutShort) {
+  const Reported reported = half_done("throws_a_novel");
+  EXPECT_EQ(reported.holds, Numbers{});
+  EXPECT_TRUE(says(reported, "came      an exception: and then and then"));
+  EXPECT_LT(reported.run.out.size(), 10000U);
 }
 
 TEST(HalfDone, ACacheThatCannotBeMadeSaysWhy) {

@@ -9,9 +9,9 @@ namespace kvbook::finished {
 
 static_assert(kSeamVersion == 1, "the seam means something else than when this file was begun: read common/kv_cache.h");
 
+// ANCHOR: cache
 class MyCache final : public KVCache {
  public:
-  // ANCHOR: cache
   MyCache(const ModelShape& shape, const CacheOptions& options) : KVCache(shape), capacity_(options.capacity) {}
 
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override {
@@ -48,10 +48,8 @@ class MyCache final : public KVCache {
   void on_abandon() override {
     if (length() == 0) release();  // else what was written lies past length(), and the next forward overwrites it
   }
-  // ANCHOR_END: cache
 
  private:
-  // ANCHOR: members
   /// Copies the new tokens into slots [P, P + T) of one layer, and returns a view of the slots up to there.
   torch::Tensor written(const torch::Tensor& layer_slots, const torch::Tensor& fresh) const {
     const int64_t P = length(), T = new_tokens();
@@ -67,7 +65,7 @@ class MyCache final : public KVCache {
   int64_t capacity_;             // C
   torch::Tensor keys_, values_;  // [L, B, H, C, D], undefined before the first update
   torch::Tensor visible_;        // of the open forward: bool [T, P + T]
-  // ANCHOR_END: members
 };
+// ANCHOR_END: cache
 
 }  // namespace kvbook::finished

@@ -42,6 +42,16 @@ class ThrowsAnInt final : public HalfDone {
   KeyValues update(int64_t, const torch::Tensor&, const torch::Tensor&) override { throw 42; }
 };
 
+class ThrowsANovel final : public HalfDone {
+ public:
+  using HalfDone::HalfDone;
+  KeyValues update(int64_t, const torch::Tensor&, const torch::Tensor&) override {
+    std::string novel;
+    for (int word = 0; word < 100000; ++word) novel += "and then ";
+    throw std::runtime_error(novel);
+  }
+};
+
 class NoConstructor final : public HalfDone {
  public:
   NoConstructor(const ModelShape& shape, const CacheOptions& options) : HalfDone(shape, options) {
@@ -106,6 +116,7 @@ std::vector<Chapter> half_done_caches() {
   return {half_done<NoOffset>("no_offset"),
           half_done<AngryReset>("angry_reset"),
           half_done<ThrowsAnInt>("throws_an_int"),
+          half_done<ThrowsANovel>("throws_a_novel"),
           half_done<NoConstructor>("no_constructor"),
           half_done<Crashes>("crashes"),
           half_done<ReturnsNothing>("returns_nothing"),

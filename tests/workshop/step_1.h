@@ -9,9 +9,9 @@ namespace kvbook::step_1 {
 
 static_assert(kSeamVersion == 1, "the seam means something else than when this file was begun: read common/kv_cache.h");
 
+// ANCHOR: cache
 class MyCache final : public KVCache {
  public:
-  // ANCHOR: cache
   MyCache(const ModelShape& shape, const CacheOptions&) : KVCache(shape), keys_(shape.layers), values_(shape.layers) {}
 
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override {
@@ -23,20 +23,18 @@ class MyCache final : public KVCache {
     if (T > 1) visible = torch::ones({T, T}, options().dtype(torch::kBool)).tril();
     return {keys_[layer], values_[layer], visible};
   }
-  // ANCHOR_END: cache
 
   void reset() override { KVCache::reset(); }
 
   int64_t bytes() const override { return 0; }
 
  private:
-  // ANCHOR: members
   static void append(torch::Tensor& past, const torch::Tensor& fresh) {
     past = past.defined() ? torch::cat({past, fresh}, kSeqAxis) : fresh.clone(at::MemoryFormat::Contiguous);
   }
 
   std::vector<torch::Tensor> keys_, values_;  // a layer each: [B, H, P, D]
-  // ANCHOR_END: members
 };
+// ANCHOR_END: cache
 
 }  // namespace kvbook::step_1

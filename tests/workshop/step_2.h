@@ -9,6 +9,7 @@ namespace kvbook::step_2 {
 
 static_assert(kSeamVersion == 1, "the seam means something else than when this file was begun: read common/kv_cache.h");
 
+// ANCHOR: cache
 class MyCache final : public KVCache {
  public:
   MyCache(const ModelShape& shape, const CacheOptions&) : KVCache(shape), keys_(shape.layers), values_(shape.layers) {}
@@ -23,7 +24,6 @@ class MyCache final : public KVCache {
     return {keys_[layer], values_[layer], visible};
   }
 
-  // ANCHOR: memory
   void reset() override {
     KVCache::reset();
     keys_.assign(shape().layers, {});
@@ -47,7 +47,6 @@ class MyCache final : public KVCache {
       }
     }
   }
-  // ANCHOR_END: memory
 
  private:
   static void append(torch::Tensor& past, const torch::Tensor& fresh) {
@@ -56,5 +55,6 @@ class MyCache final : public KVCache {
 
   std::vector<torch::Tensor> keys_, values_;  // a layer each: [B, H, P, D]
 };
+// ANCHOR_END: cache
 
 }  // namespace kvbook::step_2

@@ -9,6 +9,7 @@ namespace kvbook::step_3 {
 
 static_assert(kSeamVersion == 1, "the seam means something else than when this file was begun: read common/kv_cache.h");
 
+// ANCHOR: cache
 class MyCache final : public KVCache {
  public:
   MyCache(const ModelShape& shape, const CacheOptions&) : KVCache(shape), keys_(shape.layers), values_(shape.layers) {}
@@ -35,13 +36,11 @@ class MyCache final : public KVCache {
   }
 
  protected:
-  // ANCHOR: mask
   void on_begin(const Step& step) override {
     visible_.reset();  // one query sees everything: no mask
     const int64_t P = length(), T = step.ids.size(1);
     if (T > 1) visible_ = torch::ones({T, P + T}, torch::kBool).tril(P);  // true where j <= P + i
   }
-  // ANCHOR_END: mask
 
   void on_abandon() override {
     for (auto* layers : {&keys_, &values_}) {
@@ -60,5 +59,6 @@ class MyCache final : public KVCache {
   std::vector<torch::Tensor> keys_, values_;  // a layer each: [B, H, P, D]
   torch::Tensor visible_;                     // of the open forward: bool [T, P + T]
 };
+// ANCHOR_END: cache
 
 }  // namespace kvbook::step_3

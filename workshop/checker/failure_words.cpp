@@ -9,9 +9,14 @@
 namespace kvbook {
 namespace {
 
-constexpr size_t kLongest = 8000;  // std::regex recurses along a text, and a cache may throw one of any length
-
+// A cache may throw a text of any length, and std::regex recurses along it.
+constexpr size_t kLongestMessage = 2000;
+constexpr size_t kLongestFault = 200;
 constexpr size_t kLongestValue = 40;
+
+std::string cut(const std::string& text, size_t length) {
+  return text.size() <= length ? text : text.substr(0, length) + "...";
+}
 
 /// The first group of the first match, or nothing.
 std::optional<std::string> find(const std::string& text, const std::string& pattern) {
@@ -27,7 +32,7 @@ std::string said(const std::string& what) {
   const std::string report_a_bug = "please report a bug to PyTorch. ";
   if (const size_t at = line.find(report_a_bug); at != std::string::npos) line = line.substr(at + report_a_bug.size());
   while (!line.empty() && (line.back() == '"' || line.back() == '.' || line.back() == ' ')) line.pop_back();
-  return line;
+  return cut(line, kLongestFault);
 }
 
 /// Both values of a comparison, in the order in which the assertion names them.
@@ -35,8 +40,7 @@ std::vector<std::string> values(const std::string& message) {
   std::vector<std::string> found;
   const std::regex pattern("Which is: ([^\n]*)");
   for (auto it = std::sregex_iterator(message.begin(), message.end(), pattern); it != std::sregex_iterator(); ++it) {
-    const std::string value = (*it)[1].str();
-    found.push_back(value.size() <= kLongestValue ? value : value.substr(0, kLongestValue) + "...");
+    found.push_back(cut((*it)[1].str(), kLongestValue));
   }
   return found;
 }
@@ -71,7 +75,7 @@ std::string fault(const std::string& message) {
 }  // namespace
 
 std::string what_came(const std::string& whole_message, const std::string& test_name) {
-  const std::string message = whole_message.substr(0, kLongest);
+  const std::string message = whole_message.substr(0, kLongestMessage);
   std::string circumstances;
   if (const auto window = find(test_name, "_window_([0-9]+)_")) circumstances = "window " + *window;
   if (const auto trace = find(message, "Google Test trace:\n[^\n]*:[0-9]+: ([^\n]*)")) {
