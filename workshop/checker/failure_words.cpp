@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <regex>
 #include <vector>
@@ -74,14 +75,14 @@ std::string fault(const std::string& message) {
 
 }  // namespace
 
-std::string what_came(const std::string& whole_message, const std::string& test_name) {
-  const std::string message = whole_message.substr(0, kLongestMessage);
+std::string what_came(const std::string& message, const std::string& test_name) {
   std::string circumstances;
   if (const auto window = find(test_name, "_window_([0-9]+)_")) circumstances = "window " + *window;
-  if (const auto trace = find(message, "Google Test trace:\n[^\n]*:[0-9]+: ([^\n]*)")) {
+  const size_t last = std::min(message.rfind("Google Test trace:\n"), message.size());  // what SCOPED_TRACE said
+  if (const auto trace = find(message.substr(last, kLongestMessage), "[^\n]*:[0-9]+: ([^\n]*)")) {
     circumstances += (circumstances.empty() ? "" : ", ") + std::regex_replace(*trace, std::regex("\\b1 rows"), "1 row");
   }
-  return fault(message) + (circumstances.empty() ? "" : fmt::format(" ({})", circumstances));
+  return fault(message.substr(0, kLongestMessage)) + (circumstances.empty() ? "" : fmt::format(" ({})", circumstances));
 }
 
 }  // namespace kvbook
