@@ -3,6 +3,7 @@
 
 TOUR_FLAGS ?= --quick
 BENCH_FLAGS ?=
+CACHE ?= my_cache
 JOBS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 
@@ -10,7 +11,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test bench lengths record traces pictures book site site-test gpt2 asan format check-format clean formatter
+.PHONY: help run test workshop bench lengths record traces pictures book site site-test gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -21,6 +22,10 @@ run: build/build.ninja  ## set up, build, and see the chapters tell one story; T
 test: build/build.ninja  ## set up, build everything, run every test
 	cmake --build --preset default -j $(JOBS)
 	ctest --preset default -j $(JOBS)
+
+workshop: build/build.ninja  ## which promises your cache keeps, workshop/my_cache.h; CACHE=04_preallocated: a chapter's
+	cmake --build --preset default --target workshop my_cache -j $(JOBS)
+	@build/bin/workshop $(CACHE)
 
 bench: build/build.ninja  ## the whole throughput table (ten minutes on two cores), raw samples into data/results
 	cmake --build --preset default --target throughput -j $(JOBS)
@@ -63,10 +68,10 @@ asan: build-asan/build.ninja  ## run the fast tests under AddressSanitizer and U
 	ASAN_OPTIONS="$(ASAN_OPTIONS)" UBSAN_OPTIONS="$(UBSAN_OPTIONS)" ctest --preset asan -j $(JOBS)
 
 format: formatter  ## format the C++ code
-	find chapters common tests \( -name '*.h' -o -name '*.cpp' \) -exec "$(CLANG_FORMAT)" -i {} +
+	find chapters common tests workshop \( -name '*.h' -o -name '*.cpp' \) -exec "$(CLANG_FORMAT)" -i {} +
 
 check-format: formatter  ## fail where `make format` would change something
-	@find chapters common tests \( -name '*.h' -o -name '*.cpp' \) -exec "$(CLANG_FORMAT)" --dry-run --Werror {} + || \
+	@find chapters common tests workshop \( -name '*.h' -o -name '*.cpp' \) -exec "$(CLANG_FORMAT)" --dry-run --Werror {} + || \
 	  { echo "check-format: run 'make format'" >&2; exit 1; }
 
 clean:  ## remove what was built, not what was fetched (.deps, data/gpt2)

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <thread>
 
 #include "common/allocation_meter.h"
@@ -408,7 +409,7 @@ TEST_P(CacheConformance, Case11ManyStepsInAThreadWithoutAGuardKeepNoGraphAndNoMe
   const int64_t context = tiny.config.context;
   torch::Tensor last;
   std::vector<int64_t> growth_at_the_end;  // of each round through the context
-  std::thread worker([&] {
+  const auto many_steps = [&] {
     AllocationMeter meter;
     const AllocationMeter::Section everything(meter);
     for (int64_t step = 0; step < 1000; ++step) {
@@ -416,8 +417,17 @@ TEST_P(CacheConformance, Case11ManyStepsInAThreadWithoutAGuardKeepNoGraphAndNoMe
       last = model->logits(model->hidden({to_row({step % 97})}, *cache));
       if (cache->length() == context) growth_at_the_end.push_back(meter.growth());
     }
+  };
+  std::exception_ptr fault;  // an exception that leaves a thread ends the program
+  std::thread worker([&] {
+    try {
+      many_steps();
+    } catch (...) {
+      fault = std::current_exception();
+    }
   });
   worker.join();
+  if (fault) std::rethrow_exception(fault);
   EXPECT_FALSE(last.requires_grad());
   EXPECT_EQ(last.grad_fn(), nullptr);
   ASSERT_EQ(growth_at_the_end.size(), 15U);

@@ -42,12 +42,19 @@ def changes(old, new, anchor=None, rename={}):
     return "\n".join([f"`{old}` → `{new}`", "```diff", *[line.rstrip() for line in lines], "```"])
 
 
-def output(name):
-    """A recorded run: data/results/runs/NAME.txt, whose first line is its command."""
+def output(name, before=None):
+    """A recorded run: data/results/runs/NAME.txt, whose first line is its command. With `before` only the lines before
+    the first one that begins so."""
     file = RESULTS / "runs" / f"{name}.txt"
     if not file.exists():
         raise SystemExit(f"book: {name} was never recorded: run `make record`")
-    return "```console\n" + file.read_text().rstrip("\n") + "\n```"
+    text = file.read_text()
+    if before:
+        text, found, _ = text.partition(f"\n{before}")
+        if not found:
+            raise SystemExit(f"book: no line of the recorded run {name} begins with '{before}'")
+        text += "\n..."
+    return "```console\n" + text.rstrip("\n") + "\n```"
 
 
 def picture(name):

@@ -53,6 +53,7 @@ FAILURES = [
     file.stem for file in sorted((ROOT / "tests" / "failures").glob("*.cpp")) if f"\nFailure {file.stem}()" in file.read_text()
 ]
 RUNS |= {f"failures_{name}": f"build/bin/failures {name}" for name in FAILURES}
+RUNS |= {f"workshop_{step}": f"build/bin/workshop {step}" for step in ("starter", "step_1", "step_2", "step_3", "finished")}
 
 
 def recorded(command):
