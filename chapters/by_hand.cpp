@@ -1,5 +1,5 @@
-// build/bin/by_hand NN_name: one chapter's attention in numbers that fit on paper. The model is nano (D = 4), three tokens
-// are fed, and layer 0's first head is shown.
+// build/bin/by_hand NN_name: one chapter's attention in numbers that fit on paper. The model is nano (D = 4), three
+// tokens are fed, and layer 0's first head is shown.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,9 +40,10 @@ struct Head {
 Head first_head(const Checkpoint& nano, const Numbers& ids, int64_t first) {
   const auto weight = [&](const std::string& name) { return nano.weights.at(name); };
   const int64_t T = static_cast<int64_t>(ids.size()), E = nano.config.embedding, D = nano.config.head_size();
-  const torch::Tensor x = at::embedding(weight("wte.weight"), to_row(ids)[0]) + weight("wpe.weight").narrow(0, first, T);
-  const torch::Tensor normal = at::layer_norm(x, {E}, weight("h.0.ln_1.weight"), weight("h.0.ln_1.bias"),
-                                              nano.config.layer_norm_epsilon);
+  const torch::Tensor x =
+      at::embedding(weight("wte.weight"), to_row(ids)[0]) + weight("wpe.weight").narrow(0, first, T);
+  const torch::Tensor normal =
+      at::layer_norm(x, {E}, weight("h.0.ln_1.weight"), weight("h.0.ln_1.bias"), nano.config.layer_norm_epsilon);
   const torch::Tensor qkv = at::matmul(normal, weight("h.0.attn.c_attn.weight")) + weight("h.0.attn.c_attn.bias");
   return {qkv.narrow(1, 0, D), qkv.narrow(1, E, D), qkv.narrow(1, 2 * E, D)};  // head 0 is the first D columns of each
 }
@@ -77,7 +78,8 @@ void print_beside(const std::string& left_title, const std::vector<std::string>&
                   const std::vector<std::string>& right) {
   fmt::print("  {:<38}{}\n", left_title, right_title);
   for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-    const std::string line = fmt::format("  {:<38}{}", i < left.size() ? left[i] : "", i < right.size() ? right[i] : "");
+    const std::string line =
+        fmt::format("  {:<38}{}", i < left.size() ? left[i] : "", i < right.size() ? right[i] : "");
     fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
   }
   fmt::print("\n");
@@ -92,8 +94,8 @@ torch::Tensor show_attention(const torch::Tensor& query, const KeyValues& kv, in
   const torch::Tensor weights = scores.masked_fill(visible.logical_not(), -INFINITY).softmax(-1);
   const torch::Tensor mixed = at::matmul(weights, kv.values);
   print_beside("queries", lines_of(query, first), "keys", lines_of(kv.keys, first_key));
-  print_beside("scores = queries · keysᵀ / √4", lines_of(scores, first, visible),
-               "weights = softmax of each row", lines_of(weights, first, visible));
+  print_beside("scores = queries · keysᵀ / √4", lines_of(scores, first, visible), "weights = softmax of each row",
+               lines_of(weights, first, visible));
   print_beside("values", lines_of(kv.values, first_key), "result = weights · values", lines_of(mixed, first));
   return mixed;
 }

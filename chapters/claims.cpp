@@ -133,7 +133,8 @@ void long_chunk() {
     const auto cache = windowed_cache(kWindow);
     const Generation generation = generate(model, *cache, ids, {.new_tokens = kNew, .chunk = chunk});
     if (!first.defined()) first = generation.new_ids;
-    fmt::print("fed {:>2} at a time: {}\n", chunk, generation.new_ids.equal(first) ? "the same tokens" : "OTHER TOKENS");
+    fmt::print("fed {:>2} at a time: {}\n", chunk,
+               generation.new_ids.equal(first) ? "the same tokens" : "OTHER TOKENS");
   }
   fmt::print("{}\n", text_of(first));
 }

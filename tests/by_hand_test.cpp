@@ -24,7 +24,8 @@ TEST(ByHand, ShowsTheKeysAndValuesOfTransformersInEveryChapter) {
     for (const char* kind : {"keys", "values"}) {
       for (size_t position = 0; position < 3; ++position) {
         const std::string row = printed(position, reference["layers"][0][kind][0][position]);
-        EXPECT_NE(run.out.find(row), std::string::npos) << chapter.name << ", " << kind << ": " << row << "\n" << run.out;
+        EXPECT_NE(run.out.find(row), std::string::npos) << chapter.name << ", " << kind << ": " << row << "\n"
+                                                        << run.out;
       }
     }
   }
