@@ -175,6 +175,15 @@ TEST(Work, IsWhatLibTorchIsSeenToDo) {
 
 // Chapter 2 -------------------------------------------------------------------------------------------------------
 
+TEST(JointCatCache, WritesTheNewTokensTwiceOnceThereIsAPast) {
+  JointCatCache cache(kSmallShape);
+  for (const int64_t tokens_written : {1, 1 + 2, 1 + 3, 1 + 4}) {  // stacked first, then joined with all before
+    const OperationCounter counter;
+    feed(cache, 1);
+    EXPECT_EQ(counter.bytes_copied, tokens_written * kTokenBytes);
+  }
+}
+
 TEST(JointCatCache, KeepsKeysAndValuesInOneTensor) {
   JointCatCache cache(kSmallShape);
   forward_numbered(cache, 3);
