@@ -36,7 +36,7 @@ def contents():
         texts = sorted(folder.glob("*.md"), key=lambda text: (text.name != "README.md", text.name))
         chapters += [text.relative_to(ROOT).with_suffix("").as_posix() for text in texts]
     parts = {
-        "The book": ["Start <self>", "BOOK", *chapters, "book/stepper"],
+        "The book": ["Start <self>", "BOOK", *chapters, "book/stepper", "workshop/README", "book/field_guide"],
         "Working on it": ["CONTRIBUTING", "tests/CASES", "tools/README"],
     }
     return "".join(f"\n```{{toctree}}\n:hidden:\n:caption: {name}\n{chr(10).join(parts[name])}\n```\n" for name in parts)

@@ -12,7 +12,7 @@ project = "The KV cache"
 html_title = "The KV cache, chapter by chapter"
 root_doc = "README"
 include_patterns = [
-    "README.md", "BOOK.md", "CONTRIBUTING.md", "chapters/*/*.md", "book/*.md", "tests/CASES.md", "tools/README.md",
+    "README.md", "BOOK.md", "CONTRIBUTING.md", "chapters/*/*.md", "workshop/README.md", "book/*.md", "tests/CASES.md", "tools/README.md",
 ]
 exclude_patterns = [".*", "build*", "data"]
 
