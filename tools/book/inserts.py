@@ -34,11 +34,12 @@ def excerpt(path, anchor):
 def changes(old, new, anchor=None, rename={}):
     """What the new file (or its part `anchor`) changes in the old one, as a diff. `rename`: words of the old file that
     merely have another name in the new one."""
-    before, after = _code(old, anchor), _code(new, anchor)
+    before, after = "\n".join(_code(old, anchor)), _code(new, anchor)
     for word, other in rename.items():
-        before = [line.replace(word, other) for line in before]
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]  # without the two file names
-    lines = [line for line in lines if not line.startswith("@@")] if len(lines) < 40 else lines
+        before = before.replace(word, other)
+    before = before.splitlines()
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=4))[3:]  # without files' names
+    lines = [" ..." if line.startswith("@@") else line for line in lines]
     return "\n".join([f"`{old}` → `{new}`", "```diff", *[line.rstrip() for line in lines], "```"])
 
 
