@@ -31,10 +31,10 @@ def excerpt(path, anchor):
     return "\n".join([f"`{path}`", "```cpp", *_code(path, anchor), "```"])
 
 
-def changes(old, new, anchor=None, rename={}):
-    """What the new file (or its part `anchor`) changes in the old one, as a diff. `rename`: words of the old file that
-    merely have another name in the new one."""
-    before, after = "\n".join(_code(old, anchor)), _code(new, anchor)
+def changes(old, new, anchor=None, rename={}, old_anchor=None):
+    """What the new file (or its part `anchor`) changes in the old one (or its part `old_anchor`, or `anchor`), as a
+    diff. `rename`: words of the old file that merely have another name in the new one."""
+    before, after = "\n".join(_code(old, old_anchor or anchor)), _code(new, anchor)
     for word, other in rename.items():
         before = before.replace(word, other)
     before = before.splitlines()
