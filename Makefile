@@ -37,11 +37,11 @@ lengths: build/build.ninja  ## the same at seven prompt lengths (ten minutes mor
 
 record: build/build.ninja  ## run the programs whose output the book shows, and keep it
 	cmake --build --preset default --target shown_programs -j $(JOBS)
-	python3 tools/book/record.py
+	"$${PYTHON:-python3}" tools/book/record.py
 
 traces: build/build.ninja  ## record anew what the pictures of the caches are drawn from (seconds)
-	cmake --build --preset default --target shown_programs -j $(JOBS)
-	python3 tools/book/record.py traces
+	cmake --build --preset default --target programs -j $(JOBS)
+	"$${PYTHON:-python3}" tools/book/record.py traces
 
 pictures:  ## draw the pictures anew from recorded traces and measurements
 	@tools/setup.sh pictures

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "chapters/chapters.h"
+#include "common/attention.h"
 #include "common/cli.h"
 #include "common/forwarding_cache.h"
 #include "common/gpt2.h"
@@ -93,6 +94,9 @@ torch::Tensor show_attention(const torch::Tensor& query, const KeyValues& kv, in
   const torch::Tensor scores = at::matmul(query, kv.keys.t()) / std::sqrt(static_cast<double>(D));
   const torch::Tensor weights = scores.masked_fill(visible.logical_not(), -INFINITY).softmax(-1);
   const torch::Tensor mixed = at::matmul(weights, kv.values);
+  const auto one_head = [](const torch::Tensor& rows) { return rows.unsqueeze(0).unsqueeze(0); };  // [1, 1, T, D]
+  const torch::Tensor fused = attend(one_head(query), {one_head(kv.keys), one_head(kv.values), kv.visible})[0][0];
+  TORCH_CHECK(at::allclose(mixed, fused, 0, 1e-9), "this arithmetic is not that of common/attention");
   print_beside("queries", lines_of(query, first), "keys", lines_of(kv.keys, first_key));
   print_beside("scores = queries · keysᵀ / √4", lines_of(scores, first, visible), "weights = softmax of each row",
                lines_of(weights, first, visible));

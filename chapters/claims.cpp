@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 
-#include "chapters/05_sliding_window/forgetting.h"
 #include "chapters/chapters.h"
 #include "common/cli.h"
+#include "common/console_text.h"
 #include "common/generate.h"
 #include "common/ids.h"
 #include "common/model_source.h"
@@ -42,38 +43,38 @@ std::unique_ptr<KVCache> windowed_cache(int64_t window) {
   return find_chapter("05_sliding_window").make_cache(shape, {.window = window, .capacity = shape.context});
 }
 
-struct Work {
+struct Counts {
   int64_t tokens_fed = 0;  // through embeddings, projections and MLP
   int64_t keys_read = 0;   // by attention, in one head of one layer: visible pairs of query and key
 };
 
 /// Chapter 1 has one forward for each token that it chooses, over everything so far.
-Work count_naive(const torch::Tensor& prompt, int64_t new_tokens) {
-  Work work;
+Counts count_naive(const torch::Tensor& prompt, int64_t new_tokens) {
+  Counts counts;
   int64_t n = prompt.size(1);
   const auto on_token = [&](const torch::Tensor&) {
-    work.tokens_fed += n;
-    work.keys_read += n * (n + 1) / 2;  // the triangle
+    counts.tokens_fed += n;
+    counts.keys_read += n * (n + 1) / 2;  // the triangle
     ++n;
   };
   const auto session = open_session(find_chapter("01_naive"), tales().checkpoint, {});
   session->generate(prompt, {.new_tokens = new_tokens, .on_token = on_token});
-  return work;
+  return counts;
 }
 
-Work count_cached(const torch::Tensor& prompt, int64_t new_tokens) {
-  Work work;
+Counts count_cached(const torch::Tensor& prompt, int64_t new_tokens) {
+  Counts counts;
   const auto on_forward = [&](const TracedForward& forward) {
-    work.tokens_fed += forward.tokens();
-    work.keys_read += forward.visible.sum().item<int64_t>();
+    counts.tokens_fed += forward.tokens();
+    counts.keys_read += forward.visible.sum().item<int64_t>();
   };
   const CacheOptions options = default_cache_options(tales().checkpoint.config.shape());
   const auto session = open_session(find_chapter("04_preallocated"), tales().checkpoint, options, on_forward);
   session->generate(prompt, {.new_tokens = new_tokens});
-  return work;
+  return counts;
 }
 
-void operations() {
+int operations() {
   fmt::print("4 tokens of prompt and n new ones; in brackets: times the row above\n\n");
   fmt::print("{:>4}  {:<36}{}\n", "", "without a cache (01_naive)", "with one (04_preallocated)");
   fmt::print("{:>4}  {:<16}{:<20}{:<16}{}\n", "n", "tokens fed", "keys read", "tokens fed", "keys read");
@@ -81,30 +82,34 @@ void operations() {
     if (before == 0) return fmt::format("{}", now);
     return fmt::format("{} ({:.1f})", now, static_cast<double>(now) / static_cast<double>(before));
   };
-  Work naive_before, cached_before;
+  Counts naive_before, cached_before;
   const torch::Tensor prompt = to_row({20, 30, 40, 50});
   for (const int64_t n : {50, 100, 200, 400}) {
-    const Work naive = count_naive(prompt, n), cached = count_cached(prompt, n);
+    const Counts naive = count_naive(prompt, n), cached = count_cached(prompt, n);
     fmt::print("{:>4}  {:<16}{:<20}{:<16}{}\n", n, cell(naive.tokens_fed, naive_before.tokens_fed),
                cell(naive.keys_read, naive_before.keys_read), cell(cached.tokens_fed, cached_before.tokens_fed),
                cell(cached.keys_read, cached_before.keys_read));
     naive_before = naive;
     cached_before = cached;
   }
+  return 0;
 }
 
-void forever() {
+int forever() {
   const auto cache = windowed_cache(64);
   Gpt2 model(tales().checkpoint);
   const torch::Tensor prompt = to_row(default_prompt(tales()));
   const Generation generation = generate(model, *cache, prompt, {.new_tokens = 1000});
   fmt::print("window 64, {} tokens of prompt, 1,000 new ones asked for\n", prompt.size(1));
   fmt::print("new tokens: {}, finish reason: {}\n", generation.new_ids.size(1), to_string(generation.finish_reason));
+  const std::vector<int64_t> slots = cache->slots();
+  const auto empty = std::count(slots.begin(), slots.end(), kEmptySlot);
   fmt::print("positions used: {} of {}; keys held: {}\n", cache->length(), model->config().context,
-             std::min<int64_t>(cache->length(), 63));
+             static_cast<int64_t>(slots.size()) - empty);
+  return 0;
 }
 
-void cropping() {
+int cropping() {
   constexpr int64_t kWindow = 64, kTokens = 140, kNew = 24;
   Gpt2 model(tales().checkpoint);
   const torch::Tensor ids = beginning(kTokens), last = ids.narrow(1, kTokens - kWindow, kWindow);
@@ -121,13 +126,15 @@ void cropping() {
   const torch::Tensor one = model->logits(model->hidden({ids}, *a).select(1, -1));
   const torch::Tensor other = model->logits(model->hidden({last}, *b).select(1, -1));
   fmt::print("the first new token's logits differ by up to {:.1f}\n", (one - other).abs().max().item<double>());
+  return 0;
 }
 
-void long_chunk() {
+int long_chunk() {
   constexpr int64_t kWindow = 8, kNew = 30;
   Gpt2 model(tales().checkpoint);
   const torch::Tensor ids = beginning(40);
   fmt::print("W = {}, a prompt of 40 tokens, {} new ones\n", kWindow, kNew);
+  int status = 0;
   torch::Tensor first;
   for (const int64_t chunk : {1, 5, 16, 40}) {
     const auto cache = windowed_cache(kWindow);
@@ -137,9 +144,11 @@ void long_chunk() {
                generation.new_ids.equal(first) ? "the same tokens" : "OTHER TOKENS");
   }
   fmt::print("{}\n", text_of(first));
+  return status;
 }
 
-const std::map<std::string, std::pair<std::string, void (*)()>> kClaims = {
+/// Each returns the exit status: 1 if tokens differ that must agree.
+const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"operations", {"\"A KV cache makes generation O(n)\"; \"without one the cost is exponential\"", operations}},
     {"forever", {"\"A sliding window lets GPT-2 write for ever\"", forever}},
     {"cropping", {"\"Cropping the prompt equals a windowed cache\"", cropping}},
@@ -160,7 +169,6 @@ int main(int argc, char** argv) {
     const auto claim = kClaims.find(name);
     if (claim == kClaims.end()) throw UsageError(fmt::format("there is no claim called '{}': one of {}", name, names));
     fmt::print("{}\n\n", claim->second.first);
-    claim->second.second();
-    return 0;
+    return claim->second.second();
   });
 }

@@ -268,6 +268,8 @@ int exit_status_of(const std::string& program_name, const std::function<int()>& 
     fault = kNotEnoughMemory;
   } catch (const std::exception& error) {
     fault = error.what();
+  } catch (...) {  // a reader's own cache may throw anything
+    fault = "something was thrown that is no std::exception";
   }
   std::fflush(stdout);
   const std::string line = fmt::format("{}: {}\n", program_name, one_line(fault));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "common/ids.h"
 
 namespace kvbook {
@@ -24,6 +26,22 @@ std::string readable(const Tokenizer* tokenizer, const std::vector<int64_t>& ids
     }
   }
   return text;
+}
+
+std::vector<std::string> wrapped(const std::string& text, size_t width) {
+  std::vector<std::string> lines(1);
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::string& line = lines.back();
+    if (line.empty()) {
+      line = word;
+    } else if (line.size() + 1 + word.size() <= width) {
+      line += " " + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
 }
 
 ConsoleText::ConsoleText(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {

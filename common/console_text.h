@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/streaming_decoder.h"
 #include "common/tokenizer.h"
@@ -10,6 +12,9 @@ namespace kvbook {
 
 /// What ids read as: text, or ids separated by commas without a tokenizer. End-of-text is a line end.
 std::string readable(const Tokenizer* tokenizer, const std::vector<int64_t>& ids);
+
+/// Text broken into lines of at most `width` bytes at spaces; a longer word has a line of its own.
+std::vector<std::string> wrapped(const std::string& text, size_t width);
 
 /// Prints to standard output, token by token, at once; a token that begins with a space and would pass column 100
 /// begins a line instead. The tokenizer may be null and must outlive this object.

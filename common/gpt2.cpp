@@ -20,8 +20,8 @@ TORCH_MODULE(Table);
 /// A context that is written down in two places, in the cache's options and in the model's, may differ.
 void check_made_for(const ModelShape& cache, const ModelShape& model) {
   const auto sizes = [](const ModelShape& s) {
-    return fmt::format("{} layers, {} key-value heads of {}, context {}, vocabulary {}", s.layers, s.kv_heads,
-                       s.head_size, s.context, s.vocabulary);
+    return fmt::format("{} layers, {} heads, {} key-value heads of {}, context {}, vocabulary {}", s.layers, s.heads,
+                       s.kv_heads, s.head_size, s.context, s.vocabulary);
   };
   TORCH_CHECK_VALUE(cache == model, "the cache was made for another model: ", sizes(cache), "; this one has ",
                     sizes(model), ": make the cache from the model's shape()");

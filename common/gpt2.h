@@ -82,7 +82,7 @@ class Gpt2Impl : public torch::nn::Module {
   /// @throws c10::IndexError if the tokens would pass the context, or an id is not in the vocabulary; c10::ValueError
   /// as KVCache::begin, or if the cache was made for another shape than the model's. length() is as it was then,
   /// whatever was thrown; where a layer threw, the forward is still open, and the cache's next begin() or abandon()
-  /// undoes it. Virtual, so that another engine may run the layers in its own way.
+  /// undoes it. Virtual for models that run the layers in their own way; so far those of tests/failures, wrongly.
   virtual torch::Tensor hidden(const Step& step, KVCache& cache);
 
   /// The output head, tied to the token embedding: [..., E] -> [..., V]. Apart from hidden() because generation needs

@@ -75,6 +75,7 @@ class KVCache {
   const ModelShape& shape() const { return shape_; }
 
  protected:
+  // ANCHOR: hooks
   virtual void on_begin(const Step&) {}  ///< room checks
   virtual void on_commit() {}            ///< eviction; length() still is the old one
   virtual void on_abandon() {}
@@ -87,6 +88,7 @@ class KVCache {
   int64_t rows() const { return rows_; }
   torch::TensorOptions options() const { return options_; }  ///< dtype and device of the keys
   int64_t new_tokens() const { return step_tokens_; }        ///< T of the open forward
+                                                             // ANCHOR_END: hooks
 
  private:
   void forget_layout();

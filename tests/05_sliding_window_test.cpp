@@ -1,7 +1,6 @@
 // Chapter 5's own promises.
 #include <gtest/gtest.h>
 
-#include "chapters/05_sliding_window/forgetting.h"
 #include "chapters/05_sliding_window/sliding_window_cache.h"
 #include "tests/support/small_forward.h"
 
@@ -84,12 +83,6 @@ TEST(SlidingWindowCache, AWindowAboveTheContextIsTheContext) {
 }
 
 TEST(SlidingWindowCache, RefusesAWindowOfNothing) { EXPECT_THROW(SlidingWindowCache(kSmallShape, 0), c10::ValueError); }
-
-TEST(Wrapped, BreaksLinesAtSpacesAndKeepsLongWordsWhole) {
-  EXPECT_EQ(wrapped("one two three", 7), (std::vector<std::string>{"one two", "three"}));
-  EXPECT_EQ(wrapped("a verylongword b", 4), (std::vector<std::string>{"a", "verylongword", "b"}));
-  EXPECT_EQ(wrapped("", 4), std::vector<std::string>{""});
-}
 
 }  // namespace
 }  // namespace kvbook

@@ -96,17 +96,6 @@ TEST_P(EveryCache, HasALengthForEveryRowItHoldsAndForNoOther) {
   EXPECT_THROW(cache_->length(-1), c10::IndexError);
 }
 
-TEST_P(EveryCache, DoesNotChangeWhenTheCallerOverwritesTheKeyItPassed) {
-  cache_->begin(step_of(1, 1));
-  torch::Tensor key = key_of(1, 1);
-  for (int64_t layer = 0; layer < 2; ++layer) cache_->update(layer, key, key);
-  cache_->commit();
-  key.fill_(7);
-  cache_->begin(step_of(1, 1));
-  const KeyValues kv = cache_->update(0, key_of(1, 1), key_of(1, 1));
-  EXPECT_EQ(kv.keys.max().item<float>(), 1.0F);
-}
-
 TEST_P(EveryCache, ConstructorRefusesAShapeWithoutLayers) {
   ModelShape shape = kShape;
   shape.layers = 0;

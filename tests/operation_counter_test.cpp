@@ -31,6 +31,8 @@ TEST(OperationCounter, CountsEveryWayOfCopyingOnce) {
   EXPECT_EQ(copied([&] { torch::cat({twelve.t(), eight.t()}, 1); }), 80);
   EXPECT_EQ(copied([&] { twelve.index_copy_(0, rows, eight); }), 32);
   EXPECT_EQ(copied([&] { twelve.index_put_({rows}, eight); }), 32);
+  EXPECT_EQ(copied([&] { twelve.index_select(0, rows); }), 32);
+  EXPECT_EQ(copied([&] { twelve.gather(0, torch::zeros({1, 4}, torch::kInt64)); }), 16);
 }
 
 TEST(OperationCounter, CountsNoViewNoAllocationAndNoArithmetic) {

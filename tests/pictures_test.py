@@ -1,6 +1,5 @@
 """Tests of the book's pictures: each was drawn from what is recorded now, and says in words what it shows."""
 
-import os
 import re
 import sys
 import unittest
@@ -15,7 +14,6 @@ import record  # noqa: E402
 from pictures import catalogue, traces  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
-PROGRAMS = Path(os.environ.get("KVBOOK_PROGRAM_FOLDER", ROOT / "build" / "bin"))
 
 
 class PicturesTest(unittest.TestCase):
@@ -90,7 +88,7 @@ class RecordedTracesTest(unittest.TestCase):
         for name in record.FILED_TRACES:
             with self.subTest(name):
                 recorded = (traces.DATA / "results" / "traces" / f"{name}.json").read_text()
-                self.assertEqual(record.filed_trace(name, PROGRAMS), recorded, f"{name}: run `make traces`")
+                self.assertEqual(record.filed_trace(name), recorded, f"{name}: run `make traces`")
 
     def test_no_other_trace_is_recorded(self):
         found = {file.stem for file in (traces.DATA / "results" / "traces").iterdir()}

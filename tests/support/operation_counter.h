@@ -16,7 +16,8 @@ class OperationCounter {
   OperationCounter& operator=(const OperationCounter&) = delete;
 
   int64_t multiply_adds = 0;  // of matrix products and fused attention, masked scores too
-  int64_t bytes_copied = 0;   // written by copy_ (clone, contiguous and to call it), cat, index_copy_, index_put_
+  int64_t bytes_copied = 0;   // written by copy_ (clone, contiguous and to call it), cat, index_copy_, index_put_,
+                              // index_select and gather; not by what has its own output, as arithmetic
 
  private:
   void note(const at::RecordFunction& operation);

@@ -39,6 +39,8 @@ def changes(old, new, anchor=None, rename={}, old_anchor=None):
         before = before.replace(word, other)
     before = before.splitlines()
     lines = list(difflib.unified_diff(before, after, lineterm="", n=4))[3:]  # without files' names
+    if not lines:
+        raise SystemExit(f"book: {old} and {new} do not differ")
     lines = [" ..." if line.startswith("@@") else line for line in lines]
     return "\n".join([f"`{old}` → `{new}`", "```diff", *[line.rstrip() for line in lines], "```"])
 
@@ -181,7 +183,7 @@ def where_lengths():
     r = lengths()
     return (
         f"Measured at these prompt lengths, 32 new tokens each, {r['workloads'][0]['rows'][1]['repetitions']} repetitions "
-        f"in turn ({r['machine']['cpu']}, {r['threads']} threads, {r['dtype']}, commit {r['machine']['commit']})."
+        f"in turn (01_naive: {r['workloads'][0]['uncached_new_tokens']} new tokens, once; {r['machine']['cpu']}, {r['threads']} threads, {r['dtype']}, commit {r['machine']['commit']})."
     )
 
 

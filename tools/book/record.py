@@ -8,7 +8,9 @@ machine's description aside.
 
 import argparse
 import difflib
+import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -17,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNS_FOLDER = ROOT / "data" / "results" / "runs"
 TRACES_FOLDER = ROOT / "data" / "results" / "traces"
+PROGRAMS_FOLDER = os.environ.get("KVBOOK_PROGRAM_FOLDER", "build/bin").replace(" ", "\\ ")
 # Every chapter's program is run as it is, or so:
 FLAGS = {
     "03_masked_offsets": '--new-tokens 60 --chunk 16 --turn " Then a duck came."',
@@ -56,24 +59,44 @@ RUNS |= {f"failures_{name}": f"build/bin/failures {name}" for name in FAILURES}
 RUNS |= {f"workshop_{step}": f"build/bin/workshop {step}" for step in ("starter", "step_1", "step_2", "step_3", "finished")}
 
 
+def stop(fault, status=2):
+    print(f"record: {fault}", file=sys.stderr)
+    sys.exit(status)
+
+
+def output_of(command):
+    """What a program says. Those of another build are run where the environment names their folder."""
+    there = command.replace("build/bin/", f"{PROGRAMS_FOLDER}/", 1)
+    try:
+        run = subprocess.run(shlex.split(there), cwd=ROOT, capture_output=True, text=True)
+    except OSError as error:
+        stop(f"{command}: {error}: build it first, `make record` does")
+    if run.returncode != 0:
+        stop(f"{command} ended with status {run.returncode}: {run.stderr.strip() or 'it said nothing'}")
+    return run.stdout
+
+
 def recorded(command):
-    run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
-    lines = [f"$ {command}", *run.stdout.splitlines()]
+    lines = [f"$ {command}", *output_of(command).splitlines()]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 # What differs from run to run, or from machine to machine, and what stands for it in a comparison.
 MEASURED = [
-    (r" +\d+\.\d+ ms \[.*\]", " #"),  # a median with its spread
-    (r"\d+(\.\d+)? (ms|tok/s|GB/s|times|threads)", r"# \2"),
-    (r"(tok/s here,) \d+ (there)", r"\1 # \2"),
-    (r"[+-]\d+\.\d %", "# %"),
-    (r"(smallest gap \d\.\d\d)\d*", r"\1"),  # the last digits are rounding
-    (r"source tree at .*", "source tree at #"),
-    (r".*last-level cache .*", "(cpu)"),
-    (r"LibTorch .* BLAS .*", "(libraries)"),
-    # A row of the throughput table: its name, weights, KV, peak and "same tokens" stay.
-    (r"^(\d\d_\w+(?:, W = \d+)?) +(\d+) .* (\S+ +\S+ +\S+)$", r"\1 \2 # \3"),
+    (r" +\d+\.\d+ ms \[[\d.–]+\]", " #"),  # a median with its spread
+    (r"\b\d+ threads", "# threads"),
+    (r"first after [\d.]+ ms · \d+ tok/s end to end · \d+ tok/s decoding", "(rates)"),
+    (r"· \d+ tok/s here, \d+ there: [\d.]+ times$", "(rates)"),
+    (r"(same tokens: \w+), \d+ tok/s, [\d.]+ times$", r"\1 (rates)"),
+    (r"takes [\d.]+ ms, its at::linear calls alone [\d.]+ ms: [+-][\d.]+ %$", "(times)"),
+    (r"(smallest gap 0\.0*[1-9]\d)\d*", r"\1"),  # further digits are rounding
+    (r"(smallest gap [1-9]\d*\.\d)\d*", r"\1"),
+    (r"· source tree at .*$", "(commit)"),
+    (r"^.* · last-level cache .*$", "(cpu)"),
+    (r"^LibTorch .* · BLAS .*$", "(libraries)"),
+    # A row of the throughput table, quick form: its name, weights, KV, peak and "same tokens" stay.
+    (r"^(\d\d_\w+(?:, W = \d+)?) +(\d+)(?: +[\d.]+){3} +(?:[\d.]+|-) +[\d.]+x +[\d.]+ +\d+% +(?:[\d.]+|-) +"
+     r"([\d.]+ +[\d.]+ +\S+)$", r"\1 \2 # \3"),
 ]
 
 
@@ -83,13 +106,12 @@ def unmeasured(text):
     return text
 
 
-def filed_trace(name, programs=ROOT / "build" / "bin"):
+def filed_trace(name):
     """The trace of one run as JSON text."""
-    program = programs / name.removesuffix("_turn")
+    program = f"build/bin/{name.removesuffix('_turn')}"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
-        command = f'"{program}" --prompt "Once upon a time" {FILED_TRACES[name]} --threads 1 "--trace={file}"'
-        subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
+        output_of(f'{program} --prompt "Once upon a time" {FILED_TRACES[name]} --threads 1 "--trace={file}"')
         return file.read_text()
 
 
@@ -109,7 +131,7 @@ def check(names):
             stale.append(file.stem)
             print("\n".join(difflib.unified_diff(before, now, f"{file.name}, as kept", f"{file.name}, now", lineterm="")))
     if stale:
-        sys.exit(f"record: {', '.join(stale)}: other output than the book shows: run `make record` and `make book`")
+        stop(f"{', '.join(stale)}: other output than the book shows: run `make record` and `make book`", status=1)
 
 
 def record(names):
@@ -124,8 +146,8 @@ if __name__ == "__main__":
     parser.add_argument("--check", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
-    names = arguments.names or [*RUNS, "traces"]
+    names = arguments.names or ([*RUNS] if arguments.check else [*RUNS, "traces"])  # pictures_test checks the traces
     unknown = [name for name in names if name not in [*RUNS, "traces"]]
     if unknown:
-        sys.exit(f"record: there is no run called {unknown[0]}; there are {', '.join(RUNS)} and traces")
+        stop(f"there is no run called {unknown[0]}; there are {', '.join(RUNS)} and traces")
     (check if arguments.check else record)(names)

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "chapters/05_sliding_window/forgetting.h"
+#include "common/console_text.h"
 
 namespace kvbook {
 namespace {
@@ -19,6 +19,18 @@ std::string labelled(const char* label, const std::string& text) {
     lines += fmt::format("    {:<10}{}\n", lines.empty() ? label : "", line);
   }
   return lines;
+}
+
+/// What an exception says is nearer to the fault than what the property is about.
+std::string hint(const Property& property, const Outcome& outcome, const std::string& cache, int number) {
+  if (outcome.came.find(kNotWritten) != std::string::npos) return property.hint;
+  if (outcome.came.find("has shape [0, ") != std::string::npos) {
+    return "begin update() with check_update(layer, key, value): rows() and options() are known from then on";
+  }
+  if (outcome.came.rfind("an exception", 0) == 0 || outcome.came.rfind("a crash", 0) == 0) {
+    return fmt::format("begin with that. build/bin/workshop {} --property {} shows more", cache, number);
+  }
+  return property.hint;
 }
 
 }  // namespace
@@ -43,7 +55,7 @@ std::string Report::section(const Promises& promises, const std::vector<Outcome>
       lines += labelled("came", outcome.came == last_came_ ? "the same as above" : outcome.came);
       last_came_ = outcome.came;
     }
-    lines += labelled("hint", property.hint);
+    lines += labelled("hint", hint(property, outcome, cache_, count_));
     if (next_.empty()) {
       next_ = fmt::format("{}, {}; read chapters/{}/README.md", count_, property.name, promises.chapter);
       next_number_ = count_;

@@ -54,8 +54,9 @@ class FirstFailure : public testing::EmptyTestEventListener {
   std::string test_;
 };
 
-/// Runs the property and writes what came to `pipe`. Does not return.
-[[noreturn]] void become_the_check(const Property& property, int pipe) {
+/// Runs the property and writes what came to `end`. Does not return.
+[[noreturn]] void become_the_check(const Property& property, int end) {
+  const int pipe = fcntl(end, F_DUPFD, STDERR_FILENO + 1);  // not where a standard stream belongs
   const int nowhere = open("/dev/null", O_RDWR);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, stream);
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
@@ -63,7 +64,7 @@ class FirstFailure : public testing::EmptyTestEventListener {
   auto* const failure = new FirstFailure;  // GoogleTest deletes it
   listeners.Append(failure);
   select(property);
-  const bool holds = RUN_ALL_TESTS() == 0;
+  const bool holds = RUN_ALL_TESTS() == 0 && testing::UnitTest::GetInstance()->test_to_run_count() > 0;
   const std::string result = holds ? kHolds : failure->came;
   for (size_t written = 0; written < result.size();) {
     const ssize_t bytes = write(pipe, result.data() + written, result.size() - written);
@@ -82,8 +83,8 @@ std::optional<std::string> read_all(int pipe, int seconds) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd wait_for = {.fd = pipe, .events = POLLIN, .revents = 0};
     const int ready = left > 0 ? poll(&wait_for, 1, static_cast<int>(left)) : 0;
-    if (ready == 0) return std::nullopt;
-    if (ready < 0) continue;  // a signal
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
     char buffer[4096];
     const ssize_t bytes = read(pipe, buffer, sizeof(buffer));
     if (bytes <= 0) return text;
@@ -110,7 +111,7 @@ Outcome run_property(const Property& property, int seconds) {
   int status = 0;
   waitpid(child, &status, 0);
 
-  if (!result) return {.came = fmt::format("no end after {} s", seconds), .never_ended = true};
+  if (!result) return {.came = fmt::format("no end after {} s (--seconds gives more)", seconds), .never_ended = true};
   if (*result == kHolds) return {.holds = true};
   if (!result->empty()) return {.came = *result};
   if (WIFSIGNALED(status)) return {.came = fmt::format("a crash: {}", strsignal(WTERMSIG(status)))};

@@ -73,6 +73,16 @@ std::vector<Outcome> run(const Promises& promises, int seconds, std::string& nev
   return outcomes;
 }
 
+/// GoogleTest's own variables, set for other tests, would choose among ours or end them.
+void forget_environment() {
+  for (const char* name : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_SHARD_STATUS_FILE"}) unsetenv(name);
+  testing::GTEST_FLAG(break_on_failure) = false;
+  testing::GTEST_FLAG(fail_fast) = false;
+  testing::GTEST_FLAG(throw_on_failure) = false;
+  testing::GTEST_FLAG(repeat) = 1;
+  testing::GTEST_FLAG(output) = "";
+}
+
 }  // namespace
 
 int run_workshop(int argc, const char* const* argv, const std::vector<Chapter>& caches) {
@@ -82,6 +92,7 @@ int run_workshop(int argc, const char* const* argv, const std::vector<Chapter>& 
     const Chapter& cache = find_cache(options->cache, caches);
     at::set_num_threads(1);  // starts no threads, so that a copy of this process is whole
     check_cache(cache);
+    forget_environment();
     testing::InitGoogleTest();
     if (options->property) return run_property_here(find_property(*options->property)) || !options->strict ? 0 : 1;
 

@@ -12,6 +12,7 @@ constexpr int64_t kSlotAxis = kSeqAxis + 1;  // of [L, B, H, C, D]
 
 // ANCHOR: cost
 int64_t doubled_slots(int64_t tokens, int64_t first) {
+  TORCH_CHECK_VALUE(first > 0, "there must be at least 1 slot at first, not ", first);
   int64_t slots = first;
   while (slots < tokens) slots *= 2;
   return slots;

@@ -11,8 +11,9 @@ def drawn(picture):
     return function(*(traces.load(source) for source in picture.sources if source.startswith("results/traces/")))
 
 
+drawings = {f"{name}.svg": style.svg(drawn(picture), picture.fingerprint()) for name, picture in PICTURES.items()}
 FOLDER.mkdir(parents=True, exist_ok=True)
 for old in FOLDER.glob("*.svg"):
     old.unlink()
-for name, picture in PICTURES.items():
-    (FOLDER / f"{name}.svg").write_text(style.svg(drawn(picture), picture.fingerprint()))
+for file, drawing in drawings.items():
+    (FOLDER / file).write_text(drawing)

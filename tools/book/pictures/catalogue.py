@@ -58,9 +58,6 @@ PICTURES = {
         "bytes held grow with it.",
         "02_cat_cache",
     ),
-    "02_cat_cache_mask": _of_traces(
-        "mask", "The mask of the prompt's forward: a triangle of 4 queries and 4 keys.", "02_cat_cache"
-    ),
     "03_masked_offsets_strip": _of_traces(
         "strip",
         "Eight forwards of chapter 3. The prompt, three tokens one by one, then a second turn: four tokens in one "
