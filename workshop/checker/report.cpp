@@ -21,15 +21,15 @@ std::string labelled(const char* label, const std::string& text) {
   return lines;
 }
 
-/// What an exception says is nearer to the fault than what the property is about.
+/// Where the very first check was stopped, what stopped it is nearer to the fault than what the property is about.
 std::string hint(const Property& property, const Outcome& outcome, const std::string& cache, int number) {
   if (outcome.came.find(kNotWritten) != std::string::npos) return property.hint;
   if (outcome.came.find("has shape [0, ") != std::string::npos) {
     return "begin update() with check_update(layer, key, value): rows() and options() are known from then on";
   }
-  if (outcome.came.rfind("an exception", 0) == 0 || outcome.came.rfind("a crash", 0) == 0) {
-    return fmt::format("begin with that. build/bin/workshop {} --property {} shows more", cache, number);
-  }
+  const bool stopped = outcome.came.rfind("an exception", 0) == 0 || outcome.came.rfind("a crash", 0) == 0;
+  if (number == 1 && stopped)
+    return fmt::format("begin with that; build/bin/workshop {} --property 1 shows more", cache);
   return property.hint;
 }
 
