@@ -87,10 +87,9 @@ class KVCache {
   bool knows_layout() const { return rows_ > 0; }
   int64_t rows() const { return rows_; }
   torch::TensorOptions options() const { return options_; }  ///< dtype and device of the keys
-  int64_t new_tokens() const {
-    return step_tokens_;
-  }  ///< T of the open forward
-     // ANCHOR_END: hooks
+  int64_t new_tokens() const { return step_tokens_; }        ///< T of the open forward
+
+  // ANCHOR_END: hooks
 
  private:
   void forget_layout();

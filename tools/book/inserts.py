@@ -24,7 +24,10 @@ def _code(path, anchor=None):
         if len(places) != 2:
             raise SystemExit(f"book: {path} has no part between ANCHOR: {anchor} and ANCHOR_END: {anchor}")
         lines = lines[places[0] + 1 : places[1]]
-    return [line for line in lines if "// ANCHOR" not in line]
+    lines = [line for line in lines if "// ANCHOR" not in line]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
 
 
 def excerpt(path, anchor):

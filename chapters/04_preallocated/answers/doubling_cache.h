@@ -24,7 +24,8 @@ class DoublingCache final : public KVCache {
   void on_begin(const Step& step) override;
   void on_commit() override;   ///< lets the old buffers go
   void on_abandon() override;  ///< takes them back
-                               // ANCHOR_END: contract
+
+  // ANCHOR_END: contract
 
  private:
   struct Buffers {
