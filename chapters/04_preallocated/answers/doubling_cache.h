@@ -1,6 +1,8 @@
 // Exercise 4.2: buffers that double when they are full.
 #pragma once
 
+#include <optional>
+
 #include "common/kv_cache.h"
 
 namespace kvbook {

@@ -1,8 +1,6 @@
 // Exercise 5.2: a window with some slots to spare, which shifts once in a while instead of every step.
 #pragma once
 
-#include <optional>
-
 #include "common/kv_cache.h"
 
 namespace kvbook {
