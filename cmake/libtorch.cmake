@@ -9,3 +9,8 @@ message(STATUS "LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
 
 # Everything is built with Torch's flags: they choose the C++ ABI of std::string.
 set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} ${TORCH_CXX_FLAGS}")
+
+# LibTorch's wheel was compiled with NDEBUG, and at::RecordFunction has another layout without it. Release sets it anyway.
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_compile_definitions(NDEBUG)
+endif()
