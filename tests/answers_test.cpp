@@ -446,6 +446,15 @@ TEST_F(Sinks, KeepTheFirstTokensAndTheLastAtTheirOwnPositions) {
   EXPECT_EQ(cache.length(), 7);
 }
 
+TEST(SinkCache, CopiesWhatItJoinsAndWhatItKeeps) {
+  SinkCache cache(kSmallShape, /*sinks=*/0, /*window=*/3);
+  for (const int64_t tokens_written : {1 + 1, 2 + 2, 3 + 2, 3 + 2}) {  // joined with the old; what the next query sees
+    const OperationCounter counter;
+    feed(cache, 1);
+    EXPECT_EQ(counter.bytes_copied, tokens_written * kTokenBytes);
+  }
+}
+
 TEST_F(Sinks, AForwardThatIsAbandonedEvictsNothing) {
   SinkCache cache(model_->shape(), 1, 2);
   const torch::Tensor first = in_chunks(model_, cache, ids_.narrow(1, 0, 5), {5});
