@@ -11,7 +11,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test workshop bench lengths record traces pictures book site site-test gpt2 asan format check-format clean formatter
+.PHONY: help run test workshop bench lengths windows batches record traces pictures book site site-test gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -34,6 +34,14 @@ bench: build/build.ninja  ## the whole throughput table (ten minutes on two core
 lengths: build/build.ninja  ## the same at seven prompt lengths (ten minutes more), for the plots
 	cmake --build --preset default --target throughput -j $(JOBS)
 	build/bin/throughput --lengths --json data/results/lengths.json $(BENCH_FLAGS)
+
+windows: build/build.ninja  ## the chapters that take a window, at three of them (eight minutes more)
+	cmake --build --preset default --target throughput -j $(JOBS)
+	build/bin/throughput --windows --json data/results/windows.json $(BENCH_FLAGS)
+
+batches: build/build.ninja  ## what several rows at once are worth, and how much is padding (six minutes)
+	cmake --build --preset default --target batching -j $(JOBS)
+	build/bin/batching --json data/results/batching.json
 
 record: build/build.ninja  ## run the programs whose output the book shows, and keep it
 	cmake --build --preset default --target shown_programs -j $(JOBS)

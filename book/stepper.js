@@ -13,18 +13,12 @@
   // Every slot during one forward, as slot_states() in common/trace_text.cpp finds them.
   function slotsOf(forward) {
     const kept = new Set(forward.after);
-    const slots = forward.before.map((position) => {
+    const slots = forward.keys.map((position) => {
       if (position === NO_TOKEN) return { position, state: "empty" };
-      return { position, state: kept.has(position) ? "held" : "evicted" };
+      if (!kept.has(position)) return { position, state: "evicted" };
+      return { position, state: position >= forward.first_position ? "new" : "held" };
     });
-    // Buffers are made in the first forward: their slots are there, and empty, as it writes.
     while (slots.length < forward.after.length) slots.push({ position: NO_TOKEN, state: "empty" });
-    for (const position of positionsOf(forward)) {
-      const fresh = { position, state: kept.has(position) ? "new" : "evicted" };
-      const free = slots.findIndex((slot) => slot.state === "empty");
-      if (free < 0) slots.push(fresh);
-      else slots[free] = fresh;
-    }
     return slots;
   }
 
@@ -110,9 +104,8 @@
 
   function mask(forward) {
     const positions = positionsOf(forward);
-    const first = forward.first_position + forward.ids.length - keysOf(forward); // the columns end with the tokens fed
     const head = element("tr", {}, element("td", { "aria-hidden": "true" }));
-    for (let j = 0; j < keysOf(forward); ++j) head.append(element("th", { scope: "col" }, `${first + j}`));
+    for (const position of forward.keys) head.append(element("th", { scope: "col" }, position === NO_TOKEN ? "–" : `${position}`));
     const table = element("table", { class: "stepper-mask" });
     table.append(element("caption", {}, "mask: queries down, keys across, ● seen"), head);
     forward.visible.forEach((row, i) => {

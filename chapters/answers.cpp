@@ -5,6 +5,9 @@
 #include "chapters/04_preallocated/answers/token_major_cache.h"
 #include "chapters/05_sliding_window/answers/late_shift_cache.h"
 #include "chapters/05_sliding_window/answers/sink_cache.h"
+#include "chapters/06_ring_buffer/answers/direct_chunk_ring_cache.h"
+#include "chapters/06_ring_buffer/answers/ordered_ring_cache.h"
+#include "chapters/06_ring_buffer/answers/sink_ring_cache.h"
 
 namespace kvbook {
 namespace {
@@ -27,6 +30,15 @@ std::vector<Chapter> make_answers() {
       {.name = "05_late_shift", .same_tokens_as = "05_sliding_window", .change = "shifts once in k + 1 steps",
        .takes_chunk = true, .takes_turns = true, .takes_window = true,
        .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<LateShiftCache>(shape, o.window, kSpareSlots); }},
+      {.name = "06_direct_chunk", .same_tokens_as = "06_ring_buffer", .change = "a chunk of up to k + 1 tokens is written in place",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<DirectChunkRingCache>(shape, o.window, kSpareSlots); }},
+      {.name = "06_no_sinks", .same_tokens_as = "06_ring_buffer", .change = "the first s tokens have slots of their own; here s = 0",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<SinkRingCache>(shape, /*sinks=*/0, o.window); }},
+      {.name = "06_ordered", .same_tokens_as = "06_ring_buffer", .change = "every token twice, so that the window is one run",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<OrderedRingCache>(shape, o.window); }},
   };
 }
 // clang-format on

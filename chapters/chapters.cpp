@@ -5,6 +5,8 @@
 #include "chapters/03_masked_offsets/masked_offsets_cache.h"
 #include "chapters/04_preallocated/preallocated_cache.h"
 #include "chapters/05_sliding_window/sliding_window_cache.h"
+#include "chapters/06_ring_buffer/ring_buffer_cache.h"
+#include "chapters/07_ragged_batch/ragged_batch_cache.h"
 
 namespace kvbook {
 namespace {
@@ -28,6 +30,12 @@ std::vector<Chapter> make_chapters() {
       {.name = "05_sliding_window", .same_tokens_as = "04_preallocated", .change = "keeps the last W tokens",
        .takes_chunk = true, .takes_turns = true, .takes_window = true,
        .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<SlidingWindowCache>(shape, o.window); }},
+      {.name = "06_ring_buffer", .same_tokens_as = "05_sliding_window", .change = "keeps the last W tokens where they are",
+       .takes_chunk = true, .takes_turns = true, .takes_window = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<RingBufferCache>(shape, o.window); }},
+      {.name = "07_ragged_batch", .same_tokens_as = "04_preallocated", .change = "gives every row a length of its own",
+       .takes_chunk = true, .takes_turns = true, .takes_rows = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<RaggedBatchCache>(shape, shape.context, o.rows); }},
   };
 }
 // clang-format on

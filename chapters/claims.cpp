@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <map>
 
+#include "chapters/05_sliding_window/sliding_window_cache.h"
+#include "chapters/06_ring_buffer/ring_buffer_cache.h"
+#include "chapters/07_ragged_batch/ragged_batch_cache.h"
 #include "chapters/chapters.h"
+#include "common/batch_generation.h"
 #include "common/cli.h"
 #include "common/console_text.h"
 #include "common/generate.h"
@@ -147,12 +151,92 @@ int long_chunk() {
   return status;
 }
 
+/// The tokens that one cache gives after `ids`, fed one by one, and the logits that chose the last of them.
+Generation tell_with(KVCache& cache, const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t new_tokens) {
+  Gpt2 model(checkpoint);
+  return generate(model, cache, ids, {.new_tokens = new_tokens, .chunk = 1});
+}
+
+int order() {
+  constexpr int64_t kWindow = 64, kNew = 24;
+  const torch::Tensor ids = beginning(140);
+  const Checkpoint checkpoint = open_model("tales", torch::kFloat64).checkpoint;
+  const ModelShape shape = checkpoint.config.shape();
+  const auto windowed = find_chapter("05_sliding_window").make_cache(shape, {.window = kWindow, .capacity = kWindow});
+  const auto ring = find_chapter("06_ring_buffer").make_cache(shape, {.window = kWindow, .capacity = kWindow});
+  const Generation in_order = tell_with(*windowed, checkpoint, ids, kNew),
+                   as_they_lie = tell_with(*ring, checkpoint, ids, kNew);
+  const auto print_slots = [](const char* name, const KVCache& cache) {
+    const std::vector<int64_t> slots = cache.slots();
+    fmt::print("{:<18} slots 0 to 5 hold positions {}\n", name,
+               joined(std::vector<int64_t>(slots.begin(), slots.begin() + 6)));
+  };
+  fmt::print("W = {}, {} tokens of a tale and {} new ones, fed one by one, float64\n", kWindow, ids.size(1), kNew);
+  print_slots("05_sliding_window", *windowed);
+  print_slots("06_ring_buffer", *ring);
+  const bool same = in_order.new_ids.equal(as_they_lie.new_ids);
+  const double apart = (in_order.last_logits - as_they_lie.last_logits).abs().max().item<double>();
+  fmt::print("the same tokens: {}; logits differ by less than 1e-9: {}\n", same ? "yes" : "NO",
+             apart < 1e-9 ? "yes" : "NO");
+  return same && apart < 1e-9 ? 0 : 1;
+}
+
+int take_back() {
+  const ModelShape shape = tales().checkpoint.config.shape();
+  Gpt2 model(tales().checkpoint);
+  std::vector<std::pair<std::string, std::unique_ptr<KVCache>>> caches;
+  caches.emplace_back("04_preallocated",
+                      find_chapter("04_preallocated").make_cache(shape, default_cache_options(shape)));
+  caches.emplace_back("05_sliding_window, W = 16", std::make_unique<SlidingWindowCache>(shape, 16));
+  for (const int64_t spare : {0, 1, 4}) {
+    caches.emplace_back(fmt::format("06_ring_buffer, W = 16, k = {}", spare),
+                        std::make_unique<RingBufferCache>(shape, 16, spare));
+  }
+  fmt::print("how many of the last tokens can be taken back, by tokens fed\n\n{:<32}{:>6}{:>6}{:>6}{:>6}{:>6}\n", "", 8,
+             15, 16, 17, 40);
+  for (const auto& [name, cache] : caches) {
+    fmt::print("{:<32}", name);
+    for (const int64_t fed : {8, 15, 16, 17, 40}) {
+      while (cache->length() < fed) model->hidden({to_row({20})}, *cache);
+      fmt::print("{:>6}", cache->can_give_back());
+    }
+    fmt::print("\n");
+  }
+  return 0;
+}
+
+int padding() {
+  const std::vector<std::string> openings = {"Once upon a time", "One day", "There was once a clever boy named"};
+  std::vector<Request> requests;
+  for (const std::string& text : openings) requests.push_back({tales().tokenizer->encode(text), 30});
+  Gpt2 model(tales().checkpoint);
+  const ModelShape shape = model->shape();
+  int status = 0;
+  for (const bool left : {false, true}) {
+    RaggedBatchCache cache(shape, shape.context, /*rows=*/3);
+    const BatchGeneration together = generate_batch(model, cache, requests, {.rows = 3, .pad_left = left});
+    bool same = true;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto alone = find_chapter("04_preallocated").make_cache(shape, default_cache_options(shape));
+      const Generation solo = generate(model, *alone, to_row(requests[i].prompt), {.new_tokens = 30});
+      same = same && solo.new_ids.equal(together.answers[i].new_ids);
+    }
+    fmt::print("{} + {} + {} tokens, padding on the {}: {}\n", requests[0].prompt.size(), requests[1].prompt.size(),
+               requests[2].prompt.size(), left ? "left " : "right", same ? "each row as alone" : "OTHER TOKENS");
+    if (!same) status = 1;
+  }
+  return status;
+}
+
 /// Each returns the exit status: 1 if tokens differ that must agree.
 const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"operations", {"\"A KV cache makes generation O(n)\"; \"without one the cost is exponential\"", operations}},
     {"forever", {"\"A sliding window lets GPT-2 write for ever\"", forever}},
     {"cropping", {"\"Cropping the prompt equals a windowed cache\"", cropping}},
     {"long_chunk", {"\"A prompt longer than the window cannot work\"", long_chunk}},
+    {"order", {"\"Keys must be put back in time order before attention\"", order}},
+    {"padding", {"\"Pad on the left, or the model is wrong\"", padding}},
+    {"take_back", {"\"Cutting the cache back is just setting the length\"", take_back}},
 };
 
 }  // namespace

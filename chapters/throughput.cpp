@@ -1,4 +1,5 @@
-// build/bin/throughput: the throughput table in full, at two lengths or at many, with raw samples as JSON.
+// build/bin/throughput: the throughput table in full, at two lengths, at many, or at several windows, with raw samples
+// as JSON.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@ namespace {
 struct ThroughputOptions {
   std::string model = "gpt2-random", dtype = "float32", json;
   int64_t threads = usable_cores();
-  bool quick = false, lengths = false;
+  bool quick = false, lengths = false, windows = false;
 };
 
 std::optional<ThroughputOptions> parse_throughput(int argc, char** argv) {
@@ -28,7 +29,10 @@ std::optional<ThroughputOptions> parse_throughput(int argc, char** argv) {
       ->capture_default_str()
       ->check(whole_number_fault);
   app.add_flag("--quick", options.quick, "one repetition, no spread");
-  app.add_flag("--lengths", options.lengths, "at prompts of 32 to 992 tokens instead, three repetitions");
+  CLI::Option* lengths =
+      app.add_flag("--lengths", options.lengths, "at prompts of 32 to 992 tokens instead, three repetitions");
+  app.add_flag("--windows", options.windows, "512 + 512 tokens at windows of 128, 256 and 512, three repetitions")
+      ->excludes(lengths);
   app.add_option("--json", options.json, "write raw samples to this file");
   if (!parse_or_help(app, argc, argv)) return std::nullopt;
   if (options.model != "gpt2-random" && options.model != "gpt2") {
@@ -52,6 +56,37 @@ std::vector<Workload> many_lengths(const Gpt2Config& config) {
   return workloads;
 }
 
+/// Positions 512 to 1,023 (the last new token is not fed): every window is full in all of them.
+std::vector<Workload> past_the_windows(const Gpt2Config& config) {
+  Workload workload = drawn_workload(512, config);
+  workload.new_tokens = 512;
+  workload.uncached_new_tokens = 1;
+  return {workload};
+}
+
+/// The uncached chapter, which the others are held to, and those that take a window, at each of these.
+std::vector<TableEntry> window_entries(const std::vector<Chapter>& list) {
+  std::vector<TableEntry> entries = {{&list.front(), std::nullopt}};
+  for (const int64_t window : {128, 256, 512}) {
+    for (const Chapter& chapter : list) {
+      if (chapter.takes_window) entries.push_back({&chapter, window});
+    }
+  }
+  return entries;
+}
+
+ThroughputPlan plan_of(const ThroughputOptions& options, const Gpt2Config& config) {
+  ThroughputPlan plan{.entries = table_entries(chapters()), .workloads = two_lengths(config), .repetitions = 5};
+  if (options.lengths) plan.workloads = many_lengths(config);
+  if (options.windows) {
+    plan.entries = window_entries(chapters());
+    plan.workloads = past_the_windows(config);
+  }
+  if (options.lengths || options.windows) plan.repetitions = 3;
+  if (options.quick) plan.repetitions = 1;
+  return plan;
+}
+
 }  // namespace
 }  // namespace kvbook
 
@@ -65,10 +100,7 @@ int main(int argc, char** argv) {
       const Progress progress("loading " + options->model, 0);
       return open_model(options->model, parse_dtype(options->dtype));
     }();
-    const Gpt2Config& config = model.checkpoint.config;
-    const ThroughputPlan plan{.entries = table_entries(chapters()),
-                              .workloads = options->lengths ? many_lengths(config) : two_lengths(config),
-                              .repetitions = options->quick ? 1 : (options->lengths ? 3 : 5)};
+    const ThroughputPlan plan = plan_of(*options, model.checkpoint.config);
     return print_throughput(plan, model, static_cast<int>(options->threads), options->json);
   });
 }

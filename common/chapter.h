@@ -16,6 +16,7 @@ namespace kvbook {
 struct CacheOptions {
   int64_t window;    // W: tokens that a query sees, itself included
   int64_t capacity;  // C: slots
+  int64_t rows = 0;  // of a cache whose rows have lengths of their own; 0: as many as the first step has
 };
 
 /// Both as large as the context: nothing is forgotten, nothing refused early.
@@ -31,6 +32,7 @@ struct Chapter {
   bool takes_turns = false;
   bool takes_window = false;
   bool takes_capacity = false;
+  bool takes_rows = false;  // several prompts at once, each of its own length
 
   /// Why a chunk of two or more tokens is refused once the cache holds some; empty where it is not.
   std::string no_chunk_on_history = {};

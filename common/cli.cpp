@@ -69,10 +69,25 @@ void check_at_least_one(const char* flag, std::optional<int64_t> value) {
 
 /// The options of one command line, before they are checked.
 struct RawOptions {
-  std::string prompt, prompt_ids, dtype = "float32", json, trace;
-  std::vector<std::string> turns, turn_ids;
+  std::string dtype = "float32", pad = "right", json, trace;
+  std::vector<std::string> prompts, prompt_ids, turns, turn_ids;
   std::optional<int64_t> threads;
 };
+
+/// The prompts in the order given.
+std::vector<Input> prompts_of(const RawOptions& raw, const Chapter& chapter) {
+  if (!raw.prompts.empty() && !raw.prompt_ids.empty()) {
+    throw UsageError("--prompt and --prompt-ids exclude each other: give one of them");
+  }
+  std::vector<Input> prompts;
+  for (const std::string& text : raw.prompts) prompts.emplace_back(without_mark(text));
+  for (const std::string& ids : raw.prompt_ids) prompts.emplace_back(parse_ids(ids, "--prompt-ids"));
+  if (prompts.size() > 1 && !chapter.takes_rows) {
+    throw UsageError(fmt::format("{} prompts are given and {} takes one: leave the others out, or use 07_ragged_batch",
+                                 prompts.size(), chapter.name));
+  }
+  return prompts;
+}
 
 /// --turn and --turn-ids as they came, one after the other.
 std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
@@ -178,8 +193,10 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
 
   app.add_option("--model", options.model, "tales, gpt2-random, gpt2, or a folder in the Hugging Face GPT-2 layout")
       ->capture_default_str();
-  CLI::Option* prompt = app.add_option("--prompt", raw.prompt, "text to go on from (default: a tale's opening)");
-  CLI::Option* prompt_ids = app.add_option("--prompt-ids", raw.prompt_ids, "the prompt as ids: 1,2,3");
+  const std::string repeatable = chapter.takes_rows ? "; repeatable" : "";
+  app.add_option("--prompt", raw.prompts, "text to go on from (default: a tale's opening)" + repeatable)
+      ->allow_extra_args(false);
+  app.add_option("--prompt-ids", raw.prompt_ids, "the prompt as ids: 1,2,3" + repeatable)->allow_extra_args(false);
   app.add_option("--new-tokens", options.new_tokens, "how many to generate")
       ->capture_default_str()
       ->check(whole_number_fault);
@@ -192,6 +209,12 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--capacity", options.capacity, "tokens that the cache has room for (default: the context)"),
         chapter.takes_capacity)
       ->check(whole_number_fault);
+  where(app.add_option("--rows", options.rows, "prompts at once, the others wait (default: all of them)"),
+        chapter.takes_rows)
+      ->check(whole_number_fault);
+  where(app.add_option("--pad", raw.pad, "left or right: where the padding of shorter prompts stands"),
+        chapter.takes_rows)
+      ->capture_default_str();
   app.add_option("--dtype", raw.dtype, "float32, float64 or bfloat16")->capture_default_str();
   app.add_option("--threads", raw.threads, "threads of the matrix products (default: usable cores)")
       ->check(whole_number_fault);
@@ -216,12 +239,11 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
           fmt::format("--{} has no meaning for {}: leave it out", option->get_lnames().front(), chapter.name));
     }
   }
-  if (prompt->count() > 0 && prompt_ids->count() > 0) {
-    throw UsageError("--prompt and --prompt-ids exclude each other: give one of them");
+  options.prompts = prompts_of(raw, chapter);
+  if (options.prompts.size() > 1 && !(raw.turns.empty() && raw.turn_ids.empty())) {
+    throw UsageError("--turn goes on from one prompt, and there are several: give one of them");
   }
   if (logits->count() > 0 && json->count() == 0) throw UsageError("--logits adds to the JSON: give --json FILE too");
-  if (prompt->count() > 0) options.prompt = without_mark(raw.prompt);
-  if (prompt_ids->count() > 0) options.prompt = parse_ids(raw.prompt_ids, "--prompt-ids");
   if (json->count() > 0) options.json = raw.json;
   if (options.json && options.json->empty()) throw UsageError("--json takes a file's name, or - for standard output");
   if (trace->count() > 0) options.trace = trace->results().front() == "true" ? "" : trace->results().front();
@@ -233,6 +255,9 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   }
   options.turns = turns_in_order(app, raw);
   options.dtype = parse_dtype(raw.dtype);
+  if (raw.pad != "left" && raw.pad != "right")
+    throw UsageError(fmt::format("--pad is left or right, not '{}'", raw.pad));
+  options.pad_left = raw.pad == "left";
   const int64_t threads = raw.threads.value_or(usable_cores());
   check_threads(threads);
   options.threads = static_cast<int>(threads);
@@ -240,6 +265,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   check_at_least_one("--chunk", options.chunk);
   check_at_least_one("--window", options.window);
   check_at_least_one("--capacity", options.capacity);
+  check_at_least_one("--rows", options.rows);
   return options;
 }
 

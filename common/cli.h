@@ -22,10 +22,12 @@ using Input = std::variant<std::string, std::vector<int64_t>>;
 
 struct ProgramOptions {
   std::string model = "tales";
-  std::optional<Input> prompt;  // undefined: the model's default (see model_source.h)
-  std::vector<Input> turns;     // more input after each answer, in the order given
+  std::vector<Input> prompts;  // none: the model's default (see model_source.h); several where the chapter takes rows
+  std::vector<Input> turns;    // more input after each answer, in the order given
   int64_t new_tokens = 200;
   std::optional<int64_t> chunk, window, capacity;
+  std::optional<int64_t> rows;  // prompts at once, the others wait; undefined: all of them
+  bool pad_left = false;
   torch::ScalarType dtype = torch::kFloat32;
   int threads = 1;
   bool stop_at_eos = false;

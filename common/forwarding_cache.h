@@ -8,7 +8,7 @@ namespace kvbook {
 /// Same answers, lengths and errors as `inner`, which must outlive this object and be used through it only.
 class ForwardingCache : public KVCache {
  public:
-  explicit ForwardingCache(KVCache& inner) : KVCache(inner.shape()), inner_(inner) {}
+  explicit ForwardingCache(KVCache& inner) : KVCache(RowsAsIn{inner}), inner_(inner) {}
 
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override {
     check_update(layer, key, value);
@@ -19,12 +19,20 @@ class ForwardingCache : public KVCache {
     inner_.reset();
   }
   int64_t bytes() const override { return inner_.bytes(); }
+  int64_t can_give_back(int64_t row = 0) const override { return inner_.can_give_back(row); }
   std::vector<int64_t> slots(int64_t row = 0) const override { return inner_.slots(row); }
+  std::vector<int64_t> columns(int64_t row = 0) const override { return inner_.columns(row); }
 
  protected:
   void on_begin(const Step& step) override { inner_.begin(step); }
   void on_commit() override { inner_.commit(); }
   void on_abandon() override { inner_.abandon(); }
+  void on_truncate() override {
+    if (!ragged()) return inner_.truncate(length());
+    for (int64_t row = 0; row < rows(); ++row) {
+      if (length(row) < inner_.length(row)) inner_.truncate(row, length(row));
+    }
+  }
 
  private:
   KVCache& inner_;

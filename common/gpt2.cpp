@@ -97,11 +97,11 @@ Gpt2Impl::Gpt2Impl(const Checkpoint& checkpoint)
 // ANCHOR: hidden
 torch::Tensor Gpt2Impl::hidden(const Step& step, KVCache& cache) {
   const at::NoGradGuard no_grad;
-  TORCH_CHECK_VALUE(step.ids.defined() && step.ids.dim() == 2, "ids must be int64 [B, T]");
   check_made_for(cache.shape(), shape());
-  const int64_t P = cache.length(), T = step.ids.size(1);
-  TORCH_CHECK_INDEX(P + T <= config_.context, "position ", P + T - 1, " is past the model's context of ",
-                    config_.context, ": it has no embedding for it");
+  cache.abandon();  // a forward left open counts for nothing, and begin would say so too late
+  const int64_t end = cache.length_after(step);
+  TORCH_CHECK_INDEX(end <= config_.context, "position ", end - 1, " is past the model's context of ", config_.context,
+                    ": it has no embedding for it");
   const torch::Tensor positions = cache.begin(step);
   torch::Tensor x = at::embedding(token_embedding_, step.ids) + at::embedding(position_embedding_, positions);
   for (const auto& block : *h_) x = block->as<Block>()->forward(x, cache);

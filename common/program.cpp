@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "common/batch_program.h"
 #include "common/console_text.h"
 #include "common/identity.h"
 #include "common/ids.h"
@@ -20,10 +21,7 @@ GenerateOptions generate_options(const NamedModel& model, const ProgramOptions& 
   GenerateOptions generate;
   generate.new_tokens = options.new_tokens;
   generate.chunk = options.chunk;
-  if (options.stop_at_eos) {
-    generate.stop_at = model.checkpoint.config.eos_id;
-    if (!generate.stop_at) throw UsageError("--stop-at-eos: the model's config.json names no eos_token_id");
-  }
+  generate.stop_at = stop_id(model, options);
   if (listener.on_token) {
     generate.on_token = [&listener](const torch::Tensor& next) { listener.on_token(next[0].item<int64_t>()); };
   }
@@ -32,29 +30,23 @@ GenerateOptions generate_options(const NamedModel& model, const ProgramOptions& 
 
 std::vector<std::vector<int64_t>> encode_inputs(const NamedModel& model, const ProgramOptions& options) {
   std::vector<std::vector<int64_t>> inputs;
-  inputs.push_back(options.prompt ? encode_input(model, *options.prompt, "--prompt") : default_prompt(model));
+  for (const Input& prompt : options.prompts) inputs.push_back(encode_input(model, prompt, "--prompt"));
+  if (inputs.empty()) inputs.push_back(default_prompt(model));
   for (const Input& turn : options.turns) inputs.push_back(encode_input(model, turn, "--turn"));
   return inputs;
 }
 
-/// What every chapter takes: no chunks, all of the context.
-ProgramOptions plain_options(const ProgramOptions& options) {
+/// The same run for a chapter to compare with: its window if it has one, no chunks, room for all of the context.
+ProgramOptions plain_options(const ProgramOptions& options, const Chapter& chapter) {
   ProgramOptions plain = options;
   plain.chunk.reset();
-  plain.window.reset();
+  if (!chapter.takes_window) plain.window.reset();
   plain.capacity.reset();
   return plain;
 }
 
 std::string rate(const std::optional<double>& tokens_per_s) {
   return tokens_per_s ? fmt::format("{:.0f} tok/s", *tokens_per_s) : "-";
-}
-
-void print_header(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options) {
-  const Gpt2Config& config = model.checkpoint.config;
-  fmt::print("{}: {}\nmodel {}: {} layers, {} heads, E {}, context {}, {} · {} threads\n\n", chapter.name,
-             chapter.change, model.name, config.layers, config.heads, config.embedding, config.context,
-             dtype_name(options.dtype), options.threads);
 }
 
 void print_figures(const Conversation& said) {
@@ -83,23 +75,25 @@ void report_uncached(const Conversation& said, const ForwardListener& on_forward
   }
 }
 
-/// True where the contract promises the same tokens: full precision, and a window that hides nothing.
-bool must_agree(const ProgramOptions& options, const Conversation& said) {
+/// True where the contract promises the same tokens: full precision, and a window that hides nothing or hides it from
+/// both.
+bool must_agree(const ProgramOptions& options, const Conversation& said, const Chapter& other) {
   int64_t positions = -1;  // the last token is never fed
   for (const auto& input : said.inputs) positions += static_cast<int64_t>(input.size());
   for (const auto& answer : said.answers) positions += answer.new_ids.size(1);
-  return promises_same_tokens(options.dtype) && options.window.value_or(positions) >= positions;
+  const bool same_sight = other.takes_window || options.window.value_or(positions) >= positions;
+  return promises_same_tokens(options.dtype) && same_sight;
 }
 
 /// Prints the comparison and both rates: this chapter's from a second run, since the first one's steps waited for the
 /// terminal too. Returns the exit status.
 int compare(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options, const Conversation& said,
             const Chapter& other) {
-  warm_up(other, model, plain_options(options), said.inputs.front());
+  warm_up(other, model, plain_options(options, other), said.inputs.front());
   const Conversation reference = converse_afresh(other, model, options, said);
   const Conversation again = draws(options) ? said : converse_quietly(chapter, model, options, said.inputs);
   const bool same = same_tokens(said, reference) && same_tokens(said, again);
-  const bool must = must_agree(options, said);
+  const bool must = must_agree(options, said, other);
   const double here = again.last().timings.tokens_per_s(), there = reference.last().timings.tokens_per_s();
   fmt::print("same tokens as {}: {}", other.name, same ? "yes" : "no");
   if (!draws(options)) fmt::print(" · {:.0f} tok/s here, {:.0f} there: {:.2f} times", here, there, here / there);
@@ -113,6 +107,20 @@ int compare(const Chapter& chapter, const NamedModel& model, const ProgramOption
 }
 
 }  // namespace
+
+void print_header(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options) {
+  const Gpt2Config& config = model.checkpoint.config;
+  fmt::print("{}: {}\nmodel {}: {} layers, {} heads, E {}, context {}, {} · {} threads\n\n", chapter.name,
+             chapter.change, model.name, config.layers, config.heads, config.embedding, config.context,
+             dtype_name(options.dtype), options.threads);
+}
+
+std::optional<int64_t> stop_id(const NamedModel& model, const ProgramOptions& options) {
+  if (!options.stop_at_eos) return std::nullopt;
+  const auto id = model.checkpoint.config.eos_id;
+  if (!id) throw UsageError("--stop-at-eos: the model's config.json names no eos_token_id");
+  return id;
+}
 
 double Conversation::min_margin() const {
   double margin = answers.front().min_margin;
@@ -226,7 +234,7 @@ void warm_up(const Chapter& chapter, const NamedModel& model, const ProgramOptio
 
 Conversation converse_afresh(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                              const Conversation& said) {
-  const ProgramOptions plain = plain_options(options);
+  const ProgramOptions plain = plain_options(options, chapter);
   int64_t answered = 0;
   for (const Generation& answer : said.answers) answered += answer.new_ids.size(1);
   Progress progress(chapter.name, answered);
@@ -269,6 +277,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
       return open_model(options.model, options.dtype);
     }();
     const auto inputs = encode_inputs(model, options);
+    if (options.prompts.size() > 1) return run_batch(chapter, model, options, inputs, list);
     check_room(chapter, model, options, inputs);
     warm_up(chapter, model, options, inputs.front());
 

@@ -27,6 +27,12 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
 void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                 const std::vector<std::vector<int64_t>>& inputs);
 
+/// Prints the program's first lines: chapter, model and machine.
+void print_header(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options);
+
+/// The id that ends a generation, if --stop-at-eos asks for it. @throws UsageError if the model names none.
+std::optional<int64_t> stop_id(const NamedModel& model, const ProgramOptions& options);
+
 /// Follows a conversation while it goes on. Either may be empty.
 struct Listener {
   std::function<void(const std::vector<int64_t>& ids)> on_input = {};  // before an input is fed

@@ -79,8 +79,9 @@ ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint
 /// Bytes of weights that one decode step reads: all parameters but the position table.
 int64_t weight_bytes_per_token(const Checkpoint& checkpoint);
 
-/// Does this row have the tokens that it must have: the same in every repetition, and those of the rows above it, as
-/// far as both go? Undefined where none are promised: the window hides some tokens, or the dtype is bfloat16.
+/// Does this row have the tokens that it must have: the same in every repetition, and those of the rows above it whose
+/// queries see as much, as far as both go? Undefined where none are promised: the window hides some tokens and no row
+/// above has the same, or the dtype is bfloat16.
 std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row);
 
 double median(std::vector<double> values);

@@ -133,7 +133,7 @@ nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadRe
 std::string throughput_text(const ThroughputResult& result) {
   std::string text = header_text(result);
   for (const WorkloadResult& workload : result.workloads) text += workload_text(result, workload);
-  if (result.workloads.front().rows.front().repetitions == 1) text += kOnce;
+  if (result.workloads.front().rows.back().repetitions == 1) text += kOnce;  // the uncached row may have fewer
   return text + kNotes;
 }
 

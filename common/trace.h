@@ -4,23 +4,22 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace kvbook {
 
-/// One committed forward, its first row.
+/// One committed forward: of a cache whose rows advance together the first row, else each row that it was about.
 struct TracedForward {
-  int64_t first_position = 0;        // P: of the first token fed
-  std::vector<int64_t> ids = {};     // the T tokens fed
-  std::vector<int64_t> before = {};  // KVCache::slots() when the forward began
-  std::vector<int64_t> after = {};   // and when it had been committed
-  torch::Tensor visible = {};        // bool [T, S]: which keys each token saw, also where the cache gave no mask
-  int64_t bytes = 0;                 // of keys and values held afterwards
+  std::optional<int64_t> row = {};  // of a cache with several rows of their own
+  int64_t first_position = 0;       // P: of the first token fed
+  std::vector<int64_t> ids = {};    // the T tokens fed
+  std::vector<int64_t> keys = {};   // KVCache::columns() while it was open: the position of each of the S keys
+  torch::Tensor visible = {};       // bool [T, S]: which keys each token saw, also where the cache gave no mask
+  std::vector<int64_t> after = {};  // KVCache::slots() when it had been committed
+  int64_t bytes = 0;                // of keys and values held then
 
   int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
-
-  /// The position of the key in column 0 of `visible`: the S columns end with the tokens fed.
-  int64_t first_key() const { return first_position + tokens() - visible.size(1); }
 };
 
 using ForwardListener = std::function<void(const TracedForward&)>;

@@ -25,11 +25,12 @@ std::string trace_json(const Chapter& chapter, const std::string& model, const T
   json["forwards"] = nlohmann::ordered_json::array();
   for (const TracedForward& forward : forwards) {
     nlohmann::ordered_json entry;
+    if (forward.row) entry["row"] = *forward.row;
     entry["first_position"] = forward.first_position;
     entry["ids"] = forward.ids;
     entry["text"] = nullptr;
     if (tokenizer != nullptr) entry["text"] = readable(tokenizer, forward.ids);
-    entry["before"] = forward.before;
+    entry["keys"] = forward.keys;
     entry["after"] = forward.after;
     entry["visible"] = visible_rows(forward.visible);
     entry["bytes"] = forward.bytes;

@@ -48,11 +48,23 @@ char sign_for(const torch::Tensor& visible) {
   return visible.any().item<bool>() ? '/' : '.';
 }
 
+/// "4 to 7, 2 to 3, 2 empty": positions as runs, and how many columns have none.
+std::string runs_text(std::vector<int64_t> positions) {
+  const auto empty = std::count(positions.begin(), positions.end(), kEmptySlot);
+  positions.erase(std::remove(positions.begin(), positions.end(), kEmptySlot), positions.end());
+  std::string text;
+  for (size_t first = 0, last = 0; first < positions.size(); first = ++last) {
+    while (last + 1 < positions.size() && positions[last + 1] == positions[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", positions[first]);
+    if (last > first) text += fmt::format(" to {}", positions[last]);
+  }
+  return empty > 0 ? text + fmt::format(", {} empty", empty) : text;
+}
+
 std::string matrix(const TracedForward& forward) {
   const int64_t T = forward.visible.size(0), S = forward.visible.size(1);
   const int64_t rows = shrinking(T, kMatrixRows), columns = shrinking(S, kMatrixColumns);
-  std::string text =
-      fmt::format("         who sees whom: keys {} to {} across", forward.first_key(), forward.first_position + T - 1);
+  std::string text = fmt::format("         who sees whom: keys {} across", runs_text(forward.keys));
   if (rows > 1 || columns > 1) text += fmt::format(", a sign for {} x {}", rows, columns);
   text += "\n";
   for (int64_t i = 0; i < T; i += rows) {
@@ -68,22 +80,17 @@ std::string matrix(const TracedForward& forward) {
 }  // namespace
 
 std::vector<SlotState> slot_states(const TracedForward& forward) {
-  const auto state_of = [&](int64_t position, SlotState otherwise) {
-    const bool kept = std::find(forward.after.begin(), forward.after.end(), position) != forward.after.end();
-    return kept ? otherwise : SlotState::kEvicted;
-  };
   std::vector<SlotState> states;
-  for (const int64_t position : forward.before) {
-    states.push_back(position == kEmptySlot ? SlotState::kEmpty : state_of(position, SlotState::kHeld));
+  for (const int64_t position : forward.keys) {
+    const bool kept = std::find(forward.after.begin(), forward.after.end(), position) != forward.after.end();
+    if (position == kEmptySlot)
+      states.push_back(SlotState::kEmpty);
+    else if (!kept)
+      states.push_back(SlotState::kEvicted);
+    else
+      states.push_back(position >= forward.first_position ? SlotState::kNew : SlotState::kHeld);
   }
-  // Buffers are made in the first forward: their slots are there, and empty, as it writes.
-  if (states.size() < forward.after.size()) states.resize(forward.after.size(), SlotState::kEmpty);
-  auto free = states.begin();
-  for (int64_t i = 0; i < forward.tokens(); ++i) {
-    free = std::find(free, states.end(), SlotState::kEmpty);
-    if (free == states.end()) free = states.insert(states.end(), SlotState::kEmpty);
-    *free = state_of(forward.first_position + i, SlotState::kNew);
-  }
+  if (!forward.row) states.resize(std::max(states.size(), forward.after.size()), SlotState::kEmpty);
   return states;
 }
 
@@ -128,10 +135,12 @@ std::string TraceText::token(const TracedForward& forward) const {
 std::string TraceText::row(const TracedForward& forward) const {
   const std::vector<SlotState> states = slot_states(forward);
   const int64_t last = forward.first_position + forward.tokens() - 1;
-  const std::string position =
+  std::string position =
       forward.tokens() == 1 ? fmt::format("{}", last) : fmt::format("{}-{}", forward.first_position, last);
+  if (forward.row) position = fmt::format("{}:{}", *forward.row, position);
+  const auto nobodys = std::count(forward.keys.begin(), forward.keys.end(), kEmptySlot);
   std::string text = fmt::format("{:>9} {:>4}  {}  {:>4} {:>8} {}\n", position, forward.tokens(), strip(states),
-                                 forward.visible.size(1), size_text(forward.bytes), token(forward));
+                                 forward.visible.size(1) - nobodys, size_text(forward.bytes), token(forward));
   if (forward.tokens() > 1) text += matrix(forward);
   return text;
 }

@@ -11,8 +11,8 @@ namespace kvbook {
 /// What happens to one slot in a forward.
 enum class SlotState { kEmpty, kHeld, kNew, kEvicted };
 
-/// The slots as the forward sees them: what was held, then what is new in the free slots, and beside them where there
-/// is no room. What is not held afterwards is evicted.
+/// The slots as the forward sees them: one for each key that it attends over, then those still empty, which are left
+/// out where there are several rows. What is not held afterwards is evicted.
 std::vector<SlotState> slot_states(const TracedForward& forward);
 
 class TraceText {

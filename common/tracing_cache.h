@@ -20,7 +20,12 @@ class TracingCache final : public ForwardingCache {
 
  private:
   ForwardListener on_forward_;
-  TracedForward forward_;  // the open one
+  struct TracedRow {
+    int64_t row, step_row, count;  // of the cache, of the step, its tokens
+    TracedForward forward;
+  };
+  bool pad_left_ = false;
+  std::vector<TracedRow> traced_;  // the open forward
 };
 
 }  // namespace kvbook

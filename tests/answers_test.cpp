@@ -20,10 +20,19 @@
 #include "chapters/05_sliding_window/answers/news.h"
 #include "chapters/05_sliding_window/answers/sink_cache.h"
 #include "chapters/05_sliding_window/sliding_window_cache.h"
+#include "chapters/06_ring_buffer/answers/direct_chunk_ring_cache.h"
+#include "chapters/06_ring_buffer/answers/ordered_ring_cache.h"
+#include "chapters/06_ring_buffer/answers/sink_ring_cache.h"
+#include "chapters/06_ring_buffer/ring_buffer_cache.h"
+#include "chapters/07_ragged_batch/answers/mixed_batch.h"
+#include "chapters/07_ragged_batch/answers/movable_rows.h"
+#include "chapters/07_ragged_batch/answers/shortest_first.h"
+#include "chapters/07_ragged_batch/ragged_batch_cache.h"
 #include "chapters/chapters.h"
 #include "common/attention.h"
 #include "common/generate.h"
 #include "common/model_source.h"
+#include "tests/support/caches.h"
 #include "tests/support/golden.h"
 #include "tests/support/operation_counter.h"
 #include "tests/support/oracle.h"
@@ -525,6 +534,586 @@ TEST(News, TravelsAWindowLessOneALayerAndNoFurther) {
       }
     }
   }
+}
+
+// Chapter 6 -------------------------------------------------------------------------------------------------------
+
+void feed_singles(KVCache& cache, int64_t tokens) {
+  for (int64_t i = 0; i < tokens; ++i) forward_numbered(cache, 1);
+}
+
+/// Bytes that a forward of T tokens copies, in tokens.
+int64_t tokens_copied(KVCache& cache, int64_t T) {
+  const OperationCounter counter;
+  feed(cache, T);
+  EXPECT_EQ(counter.bytes_copied % kTokenBytes, 0);
+  return counter.bytes_copied / kTokenBytes;
+}
+
+/// The numbers of the keys that query `row` sees, in ascending order.
+Numbers seen_by(const KeyValues& kv, int64_t row) {
+  const Numbers held = numbers_of(kv.keys);
+  Numbers seen;
+  for (size_t column = 0; column < held.size(); ++column) {
+    const bool visible = !kv.visible.defined() || kv.visible[row][static_cast<int64_t>(column)].item<bool>();
+    if (visible) seen.push_back(held[column]);
+  }
+  std::sort(seen.begin(), seen.end());
+  return seen;
+}
+
+/// Some layers of a forward of T tokens, with keys of 1000 and more, and then it is given up.
+void abandon_after(KVCache& cache, int64_t T, int64_t layers) {
+  cache.begin({torch::zeros({1, T}, torch::kInt64)});
+  for (int64_t layer = 0; layer < layers; ++layer) cache.update(layer, numbered_keys(1000, T), numbered_keys(1000, T));
+  cache.abandon();
+}
+
+TEST(DirectChunkRingCache, CopiesTTokensUpToKPlusOneAndStagesALongerChunk) {
+  for (const int64_t k : {0, 1, 2}) {
+    const int64_t R = 3 + k;
+    for (int64_t T = 1; T <= k + 3; ++T) {
+      DirectChunkRingCache cache(kSmallShape, /*window=*/3, k);
+      feed_singles(cache, R + 1);
+      const int64_t staged = R + T + std::min(T, R);  // behind what is held, then its end is stored
+      EXPECT_EQ(tokens_copied(cache, T), T <= k + 1 ? T : staged) << "k = " << k << ", T = " << T;
+    }
+  }
+}
+
+TEST(DirectChunkRingCache, WritesAChunkOverTokensThatNoQuerySees) {
+  DirectChunkRingCache cache(kSmallShape, /*window=*/3, /*spare=*/2);
+  feed_singles(cache, 6);
+  EXPECT_EQ(cache.slots(), (Numbers{5, 1, 2, 3, 4}));
+  const Given given = forward_numbered(cache, 3);  // positions 6, 7 and 8 over 1, 2 and 3
+  EXPECT_EQ(numbers_of(given.keys), (Numbers{5, 6, 7, 8, 4}));
+  EXPECT_EQ(seen_by(given, 0), (Numbers{4, 5, 6}));
+  EXPECT_EQ(seen_by(given, 1), (Numbers{5, 6, 7}));
+  EXPECT_EQ(seen_by(given, 2), (Numbers{6, 7, 8}));
+  EXPECT_EQ(cache.can_give_back(), 3);
+}
+
+TEST(DirectChunkRingCache, AnAbandonedChunkCostsItsTTokensOfWhatCanBeTakenBackAndNothingElse) {
+  for (int64_t T = 1; T <= 4; ++T) {
+    DirectChunkRingCache cache(kSmallShape, /*window=*/3, /*spare=*/2);
+    feed_singles(cache, 7);
+    EXPECT_EQ(cache.slots(), (Numbers{5, 6, 2, 3, 4}));
+    EXPECT_EQ(cache.can_give_back(), 3);  // k + 1
+    abandon_after(cache, T, /*layers=*/1);
+    Numbers left = {5, 6, 2, 3, 4};
+    if (T <= 3) std::fill_n(left.begin() + 2, T, kEmptySlot);  // a chunk of four is staged
+    EXPECT_EQ(cache.slots(), left) << "T = " << T;
+    EXPECT_EQ(cache.can_give_back(), T <= 3 ? 3 - T : 3) << "T = " << T;
+    EXPECT_EQ(seen_by(forward_numbered(cache, 1), 0), (Numbers{5, 6, 7})) << "T = " << T;
+  }
+}
+
+TEST(DirectChunkRingCache, AnAbandonedChunkTakesTheSlotsFirstThatWereEmptyAlready) {
+  DirectChunkRingCache cache(kSmallShape, /*window=*/3, /*spare=*/2);
+  feed_singles(cache, 7);
+  cache.truncate(6);
+  EXPECT_EQ(cache.slots(), (Numbers{5, kEmptySlot, 2, 3, 4}));
+  for (const int64_t T : {1, 2, 3}) {
+    abandon_after(cache, T, /*layers=*/2);
+    EXPECT_EQ(cache.can_give_back(), 3 - T) << "T = " << T;  // k + 1, less the slots that are empty
+  }
+  EXPECT_EQ(cache.slots(), (Numbers{5, kEmptySlot, kEmptySlot, kEmptySlot, 4}));
+  EXPECT_EQ(seen_by(forward_numbered(cache, 1), 0), (Numbers{4, 5, 6}));
+}
+
+TEST(DirectChunkRingCache, GivesTheLogitsOfAFullPassForEveryNumberOfSlotsToSpare) {
+  const Checkpoint checkpoint = golden_checkpoint("nano");
+  Gpt2 model(checkpoint);
+  const torch::Tensor ids = to_row({3, 1, 4, 1, 5, 9, 2, 6});
+  for (const int64_t W : {1, 2, 3}) {
+    const torch::Tensor want = full_recompute(checkpoint, ids, W);
+    for (const int64_t k : {0, 1, 2, 3}) {
+      DirectChunkRingCache cache(model->shape(), W, k);
+      for (const Numbers& sizes : {Numbers{5, 3}, {1, 1, 1, 1, 4}, {3, 2, 3}, {4, 2, 2}, {1, 7}}) {
+        cache.reset();
+        EXPECT_LE(max_abs_diff(in_chunks(model, cache, ids, sizes), want), 1e-9)
+            << "W = " << W << ", k = " << k << ", fed as " << testing::PrintToString(sizes);
+      }
+    }
+  }
+}
+
+TEST(DirectChunkRingCache, RefusesAWindowOfNothing) {
+  EXPECT_THROW(DirectChunkRingCache(kSmallShape, 0, 2), c10::ValueError);
+  EXPECT_THROW(DirectChunkRingCache(kSmallShape, 3, -1), c10::ValueError);
+}
+
+TEST_F(Sinks, InARingGiveTheLogitsOfAFullPassWithTheirMaskHoweverTheTokensAreFed) {
+  for (const int64_t sinks : {0, 1, 2, 3, 9}) {
+    for (const int64_t W : {1, 2, 3, 8}) {
+      const torch::Tensor want = recomputed(ids_, sinks, W);
+      SinkRingCache cache(model_->shape(), sinks, W);
+      for (const Numbers& sizes : {Numbers{8}, {1, 1, 1, 1, 1, 1, 1, 1}, {5, 3}, {2, 6}, {4, 1, 3}, {1, 7}}) {
+        cache.reset();
+        EXPECT_LE(max_abs_diff(in_chunks(model_, cache, ids_, sizes), want), 1e-9)
+            << sinks << " sinks, W = " << W << ", fed as " << testing::PrintToString(sizes);
+      }
+    }
+  }
+}
+
+TEST_F(Sinks, InARingTakenBackAreAsIfTheTokensHadNeverCome) {
+  const torch::Tensor other = torch::tensor({{11, 13, 2, 7, 5, 5, 1, 3}, {0, 1, 15, 14, 13, 2, 9, 4}}, torch::kInt64);
+  for (const int64_t sinks : {1, 2, 5}) {
+    for (const int64_t W : {1, 2, 3}) {
+      const torch::Tensor want = recomputed(ids_, sinks, W);
+      SinkRingCache cache(model_->shape(), sinks, W);
+      for (int64_t held = 2; held < 8; ++held) {
+        const int64_t most = held <= sinks + W ? held : 1;  // any number until the first is overwritten
+        for (int64_t taken = 1; taken < held; ++taken) {
+          const int64_t keep = held - taken;
+          cache.reset();
+          const torch::Tensor first = in_chunks(model_, cache, ids_.narrow(1, 0, keep), Numbers(keep, 1));
+          in_chunks(model_, cache, other.narrow(1, 0, taken), Numbers(taken, 1));
+          EXPECT_EQ(cache.can_give_back(), most);
+          if (taken > most) {
+            EXPECT_THROW(cache.truncate(keep), c10::IndexError);
+            continue;
+          }
+          cache.truncate(keep);
+          const torch::Tensor rest = in_chunks(model_, cache, ids_.narrow(1, keep, 8 - keep), Numbers(8 - keep, 1));
+          EXPECT_LE(max_abs_diff(torch::cat({first, rest}, 1), want), 1e-9)
+              << sinks << " sinks, W = " << W << ", " << held << " held, " << taken << " taken back";
+        }
+      }
+    }
+  }
+}
+
+TEST(SinkRingMask, SeesTheSinksAndTheWindowAndNoEmptySlot) {
+  // s = 2, W = 3: sinks 0 and 1, then 5, nothing, 4, and two new ones. Token 6 sees 4 to 6, token 7 sees 5 to 7.
+  EXPECT_TRUE(sink_ring_mask({0, 1, 5, kEmptySlot, 4, 6, 7}, 6, 2, 2, 3, torch::kCPU)
+                  .equal(torch::tensor({{true, true, true, false, true, true, false},  //
+                                        {true, true, true, false, false, true, true}})));
+}
+
+TEST(SinkRingCache, TheFirstTokensStayAndTheOthersGoRoundBehindThem) {
+  SinkRingCache cache(kSmallShape, /*sinks=*/2, /*window=*/3);
+  const void* address = forward_numbered(cache, 1).keys_address;
+  for (int64_t position = 1; position < 7; ++position) {
+    const Given given = forward_numbered(cache, 1);
+    EXPECT_EQ(given.keys_address, address);
+    EXPECT_FALSE(given.visible.defined());
+  }
+  EXPECT_EQ(cache.slots(), (Numbers{0, 1, 5, 6, 4}));
+  EXPECT_EQ(numbers_of(forward_numbered(cache, 1).keys), (Numbers{0, 1, 5, 6, 7}));
+  EXPECT_EQ(cache.bytes(), 5 * kTokenBytes);  // s + W
+  cache.reset();
+  forward_numbered(cache, 7);  // the same, at once
+  EXPECT_EQ(cache.slots(), (Numbers{0, 1, 5, 6, 4}));
+  EXPECT_EQ(numbers_of(forward_numbered(cache, 1).keys), (Numbers{0, 1, 5, 6, 7}));
+}
+
+TEST(SinkRingCache, AStepCopiesItsOwnTokenAndAStagedChunkItsSinksAndItsEndTwice) {
+  SinkRingCache cache(kSmallShape, /*sinks=*/2, /*window=*/3);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(tokens_copied(cache, 1), 1) << i;
+  EXPECT_EQ(tokens_copied(cache, 2), 5 + 2 + 2);  // behind the five that are held
+  EXPECT_EQ(tokens_copied(cache, 4), 5 + 4 + 3);
+  cache.reset();
+  EXPECT_EQ(tokens_copied(cache, 8), 8 + 2 + 3);  // both sinks are in it
+  cache.reset();
+  EXPECT_EQ(tokens_copied(cache, 1), 1);
+  EXPECT_EQ(tokens_copied(cache, 4), 4);  // s + W = 5: there is room
+  cache.reset();
+  EXPECT_EQ(tokens_copied(cache, 1), 1);
+  EXPECT_EQ(tokens_copied(cache, 6), 1 + 6 + 1 + 3);  // one of the sinks is in it
+}
+
+TEST(SinkRingCache, AnAbandonedForwardLosesNoKeyThatTheNextQuerySees) {
+  for (const int64_t T : {1, 3}) {
+    SinkRingCache cache(kSmallShape, /*sinks=*/1, /*window=*/3);
+    feed_singles(cache, 6);
+    abandon_after(cache, T, /*layers=*/2);
+    EXPECT_EQ(cache.can_give_back(), T == 1 ? 0 : 1);
+    EXPECT_EQ(seen_by(forward_numbered(cache, 1), 0), (Numbers{0, 4, 5, 6}));
+  }
+}
+
+TEST(SinkRingCache, RefusesAWindowOfNothing) {
+  EXPECT_THROW(SinkRingCache(kSmallShape, 1, 0), c10::ValueError);
+  EXPECT_THROW(SinkRingCache(kSmallShape, -1, 3), c10::ValueError);
+}
+
+/// from, from + 1, ..., to.
+Numbers range(int64_t from, int64_t to) {
+  Numbers list(to - from + 1);
+  std::iota(list.begin(), list.end(), from);
+  return list;
+}
+
+TEST(OrderedRingCache, KeysComeOldestFirstAndASingleTokenNeedsNoMask) {
+  for (const int64_t W : {1, 2, 3, 4, 8}) {
+    OrderedRingCache cache(kSmallShape, W);
+    for (int64_t P = 0; P < 13; ++P) {
+      const Given given = forward_numbered(cache, 1);
+      EXPECT_EQ(numbers_of(given.keys), range(std::max<int64_t>(0, P - W + 1), P)) << "W = " << W;
+      EXPECT_EQ(numbers_of(-given.values), range(std::max<int64_t>(0, P - W + 1), P)) << "W = " << W;
+      EXPECT_FALSE(given.visible.defined());
+    }
+    const Given chunk = forward_numbered(cache, 3);
+    EXPECT_EQ(numbers_of(chunk.keys), range(13 - (W - 1), 15)) << "W = " << W;
+    EXPECT_EQ(numbers_of(forward_numbered(cache, 1).keys), range(16 - (W - 1), 16)) << "W = " << W;
+  }
+}
+
+TEST(OrderedRingCache, TheRunMovesOnByOneSlotAndIsBackAfterWSteps) {
+  OrderedRingCache cache(kSmallShape, 3);
+  const char* begin = static_cast<const char*>(forward_numbered(cache, 1).keys_address);
+  Numbers slots = {0};
+  for (int i = 0; i < 7; ++i) {
+    const auto* address = static_cast<const char*>(forward_numbered(cache, 1).keys_address);
+    slots.push_back((address - begin) / (4 * 4));  // from slot to slot: D·4
+  }
+  EXPECT_EQ(slots, (Numbers{0, 0, 0, 1, 2, 0, 1, 2}));  // (P - 2) mod 3 once two old keys are seen
+}
+
+TEST(OrderedRingCache, HoldsTwoWSlotsAndNamesATokenOnce) {
+  OrderedRingCache cache(kSmallShape, 3);
+  feed_singles(cache, 2);
+  EXPECT_EQ(cache.slots(), (Numbers{0, 1, kEmptySlot, kEmptySlot, kEmptySlot, kEmptySlot}));
+  feed_singles(cache, 3);
+  EXPECT_EQ(cache.slots(), (Numbers{kEmptySlot, kEmptySlot, 2, 3, 4, kEmptySlot}));
+  EXPECT_EQ(cache.bytes(), 2 * 3 * kTokenBytes);
+}
+
+TEST(OrderedRingCache, CopiesEveryTokenTwiceAndAStagedChunkOnceMore) {
+  OrderedRingCache cache(kSmallShape, 3);
+  EXPECT_EQ(tokens_copied(cache, 2), 2 * 2);  // there is room
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(tokens_copied(cache, 1), 2) << i;
+  EXPECT_EQ(tokens_copied(cache, 2), 2 + 2 + 2 * 2);  // behind W - 1 old ones, then both into two slots
+  EXPECT_EQ(tokens_copied(cache, 5), 2 + 5 + 2 * 3);
+}
+
+TEST(OrderedRingCache, AnAbandonedForwardLosesNoKeyThatTheNextQuerySees) {
+  for (const int64_t T : {1, 3}) {
+    OrderedRingCache cache(kSmallShape, 3);
+    feed_singles(cache, 6);
+    abandon_after(cache, T, /*layers=*/2);
+    EXPECT_EQ(cache.can_give_back(), T == 1 ? 0 : 1);
+    EXPECT_EQ(numbers_of(forward_numbered(cache, 1).keys), (Numbers{4, 5, 6}));
+  }
+}
+
+TEST(OrderedRingCache, RefusesAWindowOfNothing) { EXPECT_THROW(OrderedRingCache(kSmallShape, 0), c10::ValueError); }
+
+class Drafts : public testing::Test {
+ protected:
+  // ANCHOR: draft
+  /// Five tokens, then a draft of m as one chunk, of which the first `right` are right. The others are taken back and
+  /// the right ones fed. The logits of all eight positions, [1, 8, V], without those of the wrong tokens.
+  torch::Tensor with_a_draft(KVCache& cache, int64_t m, int64_t right) {
+    const int64_t P = 5, keep = P + right;
+    const torch::Tensor draft = torch::cat({ids_.narrow(1, P, right), wrong_.narrow(1, keep, m - right)}, 1);
+    const torch::Tensor before = in_chunks(model_, cache, ids_.narrow(1, 0, P), Numbers(P, 1));
+    const torch::Tensor drafted = in_chunks(model_, cache, draft, {m});
+    cache.truncate(keep);
+    const torch::Tensor after = in_chunks(model_, cache, ids_.narrow(1, keep, 8 - keep), Numbers(8 - keep, 1));
+    return torch::cat({before, drafted.narrow(1, 0, right), after}, 1);
+  }
+  // ANCHOR_END: draft
+  torch::Tensor without_draft(int64_t W) const { return full_recompute(checkpoint_, ids_, W); }
+
+  const Checkpoint checkpoint_ = golden_checkpoint("nano");
+  Gpt2 model_{checkpoint_};
+  const torch::Tensor ids_ = to_row({3, 1, 4, 1, 5, 9, 2, 6}), wrong_ = to_row({0, 0, 0, 0, 0, 11, 13, 7});
+};
+
+// ANCHOR: drafts
+TEST_F(Drafts, OfMTokensCanAllGoWithMLessOneSlotsToSpare) {
+  for (const int64_t W : {2, 3}) {
+    for (const int64_t m : {1, 2, 3}) {  // W + m - 1 <= 5 slots: the draft comes on a full ring
+      for (int64_t right = 0; right < m; ++right) {
+        RingBufferCache cache(model_->shape(), W, /*spare=*/m - 1);
+        EXPECT_LE(max_abs_diff(with_a_draft(cache, m, right), without_draft(W)), 1e-9)
+            << "W = " << W << ", m = " << m << ", right: " << right;
+        DirectChunkRingCache direct(model_->shape(), W, /*spare=*/m - 1);
+        EXPECT_LE(max_abs_diff(with_a_draft(direct, m, right), without_draft(W)), 1e-9)
+            << "6.1's, W = " << W << ", m = " << m << ", right: " << right;
+      }
+    }
+  }
+}
+
+TEST_F(Drafts, WithOneSlotLessAreRefusedUnlessOneTokenWasRight) {
+  for (const int64_t W : {2, 3}) {
+    for (const int64_t m : {2, 3}) {
+      RingBufferCache cache(model_->shape(), W, /*spare=*/m - 2);
+      EXPECT_THROW(with_a_draft(cache, m, /*right=*/0), c10::IndexError) << "W = " << W << ", m = " << m;
+      EXPECT_EQ(cache.length(), 5 + m);  // nothing was taken back
+      cache.reset();
+      EXPECT_LE(max_abs_diff(with_a_draft(cache, m, /*right=*/1), without_draft(W)), 1e-9);
+    }
+  }
+}
+// ANCHOR_END: drafts
+
+TEST_F(Drafts, CanFollowOneThatWasTakenBack) {
+  RingBufferCache cache(model_->shape(), /*window=*/2, /*spare=*/1);
+  in_chunks(model_, cache, ids_.narrow(1, 0, 5), Numbers(5, 1));
+  for (int draft = 0; draft < 2; ++draft) {
+    in_chunks(model_, cache, wrong_.narrow(1, 5, 2), {2});
+    cache.truncate(5);
+  }
+  const torch::Tensor after = in_chunks(model_, cache, ids_.narrow(1, 5, 3), {1, 1, 1});
+  EXPECT_LE(max_abs_diff(after, without_draft(2).narrow(1, 5, 3)), 1e-9);
+}
+
+// Chapter 7 -------------------------------------------------------------------------------------------------------
+
+class Batches : public testing::Test {
+ protected:
+  /// What transformers was asked, the longest prompt first.
+  static std::vector<GoldenRun> longest_first() {
+    std::vector<GoldenRun> runs = golden_runs("tiny", "full");
+    std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.prompt.size() > b.prompt.size(); });
+    EXPECT_GE(runs.size(), 4U);
+    EXPECT_GT(runs.front().prompt.size(), runs.back().prompt.size());
+    return runs;
+  }
+  std::vector<Request> golden_requests() const {
+    std::vector<Request> requests;
+    for (const GoldenRun& run : golden_) requests.push_back({run.prompt, run.new_tokens()});
+    return requests;
+  }
+  /// `rows` - 1 requests that decode, of one token of prompt and six new ones; one that makes room at once; and then a
+  /// newcomer of five tokens, who wants one.
+  static std::vector<Request> decoders_and_a_newcomer(int64_t rows) {
+    std::vector<Request> requests(rows - 1, {{5}, 6});
+    requests.push_back({{6}, 1});
+    requests.push_back({{7, 8, 9, 10, 11}, 1});
+    return requests;
+  }
+  MixedGeneration mixed(const std::vector<Request>& requests, int64_t rows, int64_t chunk) {
+    RaggedBatchCache cache(model_->shape(), model_->shape().context, rows);
+    MixedGeneration done = generate_mixed(model_, cache, requests, rows, chunk);
+    for (int64_t row = 0; row < rows; ++row) EXPECT_EQ(cache.length(row), 0) << "row " << row << " has not left";
+    return done;
+  }
+
+  const std::vector<GoldenRun> golden_ = longest_first();
+  Gpt2 model_{golden_checkpoint("tiny")};
+};
+
+TEST_F(Batches, MixedGiveEveryRequestTheTokensThatTransformersGivesItAlone) {
+  for (const int64_t rows : {1, 2, 3, 4, 5}) {
+    for (const int64_t chunk : {1, 3, 5, 64}) {
+      const MixedGeneration done = mixed(golden_requests(), rows, chunk);
+      for (size_t i = 0; i < golden_.size(); ++i) {
+        EXPECT_EQ(done.new_ids[i], golden_[i].new_ids()) << "request " << i << ", " << rows << " rows, chunk " << chunk;
+      }
+      EXPECT_LE(*std::max_element(done.columns.begin(), done.columns.end()), chunk);
+    }
+  }
+}
+
+TEST_F(Batches, MixedPadARowThatDecodesToTheNewcomersChunk) {
+  // The decoding rows need six forwards. The newcomer is there from the second on.
+  const std::vector<std::pair<int64_t, Numbers>> columns = {
+      {1, {1, 1, 1, 1, 1, 1}}, {2, {1, 2, 2, 1, 1, 1}}, {3, {1, 3, 2, 1, 1, 1}}, {5, {1, 5, 1, 1, 1, 1}}};
+  for (const int64_t rows : {2, 3}) {
+    for (const auto& [chunk, expected] : columns) {
+      const MixedGeneration done = mixed(decoders_and_a_newcomer(rows), rows, chunk);
+      EXPECT_EQ(done.columns, expected) << rows << " rows, chunk " << chunk;
+      const int64_t forwards = (5 + chunk - 1) / chunk;  // that hold a chunk
+      EXPECT_EQ(done.padding_tokens, (rows - 1) * (5 - forwards)) << rows << " rows, chunk " << chunk;
+    }
+  }
+}
+
+TEST_F(Batches, WithPromptsAloneARowThatDecodesWaitsForTheWholePromptWhateverTheChunk) {
+  for (const int64_t chunk : {1, 2, 3, 5}) {
+    RaggedBatchCache cache(model_->shape(), 64, /*rows=*/2);
+    CountingCache counting(cache);
+    const BatchOptions options{
+        .rows = 2, .chunk = chunk, .clock = [&] { return static_cast<double>(counting.begins); }};
+    const BatchGeneration done = generate_batch(model_, counting, decoders_and_a_newcomer(2), options);
+    const std::vector<double>& times = done.answers[0].timings.token_times;
+    EXPECT_EQ(times[1] - times[0], (5 + chunk - 1) / chunk + 1) << "chunk " << chunk;  // all chunks, then its step
+    EXPECT_EQ(done.padding_tokens, 0);
+  }
+}
+
+TEST_F(Batches, MixedRefuseWhatCannotBeAnswered) {
+  RaggedBatchCache cache(model_->shape(), 64, 2);
+  const auto refused = [&](const Request& request, int64_t rows, int64_t chunk) {
+    EXPECT_THROW(generate_mixed(model_, cache, {request}, rows, chunk), c10::Error);
+    EXPECT_EQ(cache.bytes(), 0);
+  };
+  refused({{5}, 1}, 0, 1);
+  refused({{5}, 1}, 2, 0);
+  refused({{}, 1}, 2, 1);
+  refused({{97}, 1}, 2, 1);
+  refused({{5}, 0}, 2, 1);
+  refused({{5}, 65}, 2, 1);
+  refused({Numbers(65, 5), 1}, 2, 1);
+  EXPECT_EQ(generate_mixed(model_, cache, {{{5}, 64}}, 2, 1).new_ids[0].size(), 64U);  // the last one is never fed
+}
+
+// ANCHOR: first_tokens
+using GenerateFunction = BatchGeneration (*)(Gpt2&, KVCache&, const std::vector<Request>&, const BatchOptions&);
+
+/// The forward in which each request's first token came, on one row that is fed a token a forward.
+std::vector<double> first_tokens(Gpt2& model, GenerateFunction generate_all, const std::vector<Request>& requests) {
+  RaggedBatchCache cache(model->shape(), model->shape().context, /*rows=*/1);
+  CountingCache counting(cache);
+  const BatchOptions options{.rows = 1, .chunk = 1, .clock = [&] { return static_cast<double>(counting.begins); }};
+  std::vector<double> forwards;
+  for (const Generation& answer : generate_all(model, counting, requests, options).answers) {
+    forwards.push_back(answer.timings.token_times.front());
+  }
+  return forwards;
+}
+
+TEST_F(Batches, ShortestFirstLowerTheMeanTimeToFirstTokenAndRaiseTheLongest) {
+  // A row is busy for prompt + new tokens - 1 forwards: 6, 2 and 2.
+  const std::vector<Request> requests = {{{5, 6, 7, 8, 9, 10}, 1}, {{5}, 2}, {{6}, 2}};
+  EXPECT_EQ(first_tokens(model_, generate_batch, requests), (std::vector<double>{6, 6 + 1, 6 + 2 + 1}));
+  EXPECT_EQ(first_tokens(model_, generate_shortest_first, requests), (std::vector<double>{2 + 2 + 6, 1, 2 + 1}));
+}
+// ANCHOR_END: first_tokens
+
+TEST_F(Batches, ShortestFirstRaiseTheMeanTooWhereShortPromptsHaveLongAnswers) {
+  // Busy for 4, 5 and 5 forwards: the shortest prompts are the longest work.
+  const std::vector<Request> requests = {{{5, 6, 7, 8}, 1}, {{5}, 5}, {{6}, 5}};
+  EXPECT_EQ(first_tokens(model_, generate_batch, requests), (std::vector<double>{4, 4 + 1, 4 + 5 + 1}));
+  EXPECT_EQ(first_tokens(model_, generate_shortest_first, requests), (std::vector<double>{5 + 5 + 4, 1, 5 + 1}));
+}
+
+TEST_F(Batches, ShortestFirstALongPromptWaitsForAllShortOnesThatCome) {
+  for (const int64_t more : {1, 4, 9}) {
+    std::vector<Request> requests(1 + more, {{5}, 2});
+    requests[0] = {{5, 6, 7, 8, 9, 10}, 1};
+    EXPECT_EQ(first_tokens(model_, generate_batch, requests)[0], 6) << more;
+    EXPECT_EQ(first_tokens(model_, generate_shortest_first, requests)[0], 2 * more + 6) << more;
+  }
+}
+
+TEST_F(Batches, ShortestFirstAreAnsweredInTheOrderOfTheRequests) {
+  for (const int64_t rows : {1, 2, 4}) {
+    RaggedBatchCache cache(model_->shape(), 64, rows);
+    std::vector<Numbers> heard(golden_.size());
+    BatchOptions options{.rows = rows};
+    options.on_token = [&](size_t request, int64_t id) { heard[request].push_back(id); };
+    const BatchGeneration done = generate_shortest_first(model_, cache, golden_requests(), options);
+    for (size_t i = 0; i < golden_.size(); ++i) {
+      EXPECT_EQ(to_ids(done.answers[i].new_ids), golden_[i].new_ids()) << "request " << i << ", " << rows << " rows";
+      EXPECT_EQ(heard[i], golden_[i].new_ids()) << "request " << i << ", " << rows << " rows";
+    }
+  }
+}
+
+class MovingRows : public Batches {
+ protected:
+  // ANCHOR: moving
+  /// Greedy decoding of all requests, a row each: rows 0 to n - 1 are at work, and the last of them moves into the
+  /// place of one that leaves. The new ids of each request.
+  std::vector<Numbers> told_together(MovableRows& cache, const std::vector<Request>& requests) {
+    std::vector<Numbers> told(requests.size());
+    Numbers working(requests.size());  // the request of each row
+    std::iota(working.begin(), working.end(), 0);
+    const auto choose = [&](int64_t row, const torch::Tensor& hidden) {
+      told[working[row]].push_back(greedy_choice(model_->logits(hidden)).item<int64_t>());
+    };
+    for (int64_t row = 0; row < static_cast<int64_t>(working.size()); ++row) {
+      const Step prompt{.ids = to_row(requests[row].prompt), .rows = to_row({row})[0]};
+      choose(row, model_->hidden(prompt, cache)[0][-1]);
+    }
+    while (true) {
+      for (int64_t row = static_cast<int64_t>(working.size()) - 1; row >= 0; --row) {
+        const int64_t last = static_cast<int64_t>(working.size()) - 1, request = working[row];
+        if (static_cast<int64_t>(told[request].size()) < requests[request].new_tokens) continue;
+        if (row < last)
+          cache.move_row(last, row);
+        else
+          cache.truncate(row, 0);
+        working[row] = working.back();
+        working.pop_back();
+      }
+      if (working.empty()) return told;
+      Numbers fed;
+      for (const int64_t request : working) fed.push_back(told[request].back());
+      const auto n = static_cast<int64_t>(fed.size());
+      const torch::Tensor hidden = model_->hidden({.ids = to_row(fed).view({n, 1}), .rows = torch::arange(n)}, cache);
+      for (int64_t row = 0; row < n; ++row) choose(row, hidden[row][0]);
+    }
+  }
+  // ANCHOR_END: moving
+};
+
+TEST_F(MovingRows, TellEachRequestTheTokensThatTransformersGivesItAlone) {
+  std::vector<Request> requests = golden_requests();
+  for (size_t first = 0; first < requests.size(); ++first) {  // another one leaves from another row
+    RaggedBatchCache cache(model_->shape(), 64, static_cast<int64_t>(requests.size()));
+    MovableRows movable(cache);
+    const std::vector<Numbers> told = told_together(movable, requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(told[i], golden_[(first + i) % golden_.size()].new_ids()) << "request " << i << " from " << first;
+      EXPECT_EQ(cache.length(static_cast<int64_t>(i)), 0);
+    }
+    std::rotate(requests.begin(), requests.begin() + 1, requests.end());
+  }
+}
+
+// ANCHOR: copies
+/// One forward by hand of counts[b] tokens in rows[b]: the bytes that it copies, in tokens.
+int64_t tokens_copied_in(KVCache& cache, const Numbers& rows, const Numbers& counts) {
+  const auto B = static_cast<int64_t>(rows.size()), T = *std::max_element(counts.begin(), counts.end());
+  const torch::Tensor key = torch::ones({B, kSmallShape.kv_heads, T, kSmallShape.head_size});
+  const Step step{.ids = torch::zeros({B, T}, torch::kInt64), .counts = to_row(counts)[0], .rows = to_row(rows)[0]};
+  const OperationCounter counter;
+  cache.begin(step);
+  for (int64_t layer = 0; layer < kSmallShape.layers; ++layer) cache.update(layer, key, key);
+  cache.commit();
+  EXPECT_EQ(counter.bytes_copied % kTokenBytes, 0);
+  return counter.bytes_copied / kTokenBytes;
+}
+
+TEST(MovableRows, MoveARowWhenOneLeavesAndThenCopyTheNewTokensOnly) {
+  RaggedBatchCache gathering(kSmallShape, 8, /*rows=*/3), inner(kSmallShape, 8, /*rows=*/3);
+  MovableRows movable(inner);
+  EXPECT_EQ(tokens_copied_in(gathering, {0, 1, 2}, {3, 2, 4}), 3 + 2 + 4);
+  EXPECT_EQ(tokens_copied_in(movable, {0, 1, 2}, {3, 2, 4}), 3 + 2 + 4);
+  gathering.truncate(1, 0);  // row 1 leaves, and rows 0 and 2 are no neighbours
+  {
+    const OperationCounter counter;
+    movable.move_row(2, 1);
+    EXPECT_EQ(counter.bytes_copied, (2 * 4 + 1) * kTokenBytes);  // out and in, and the token of the look
+  }
+  for (const int64_t longest : {5, 6, 7}) {
+    EXPECT_EQ(tokens_copied_in(gathering, {0, 2}, {1, 1}), 2 + 2 * longest);  // two rows at the length of the longest
+    EXPECT_EQ(tokens_copied_in(movable, {0, 1}, {1, 1}), 2);
+  }
+}
+// ANCHOR_END: copies
+
+TEST(MovableRows, LeaveTheirPlaceEmptyAndKeepTheirLength) {
+  RaggedBatchCache cache(kSmallShape, 8, /*rows=*/3);
+  MovableRows movable(cache);
+  tokens_copied_in(movable, {0, 1, 2}, {3, 2, 4});
+  const auto lengths = [&] { return Numbers{movable.length(0), movable.length(1), movable.length(2)}; };
+  movable.move_row(1, 1);
+  EXPECT_EQ(lengths(), (Numbers{3, 2, 4}));
+  movable.move_row(2, 0);
+  EXPECT_EQ(lengths(), (Numbers{4, 2, 0}));
+  movable.move_row(2, 1);  // an empty one: row 1 is freed
+  EXPECT_EQ(lengths(), (Numbers{4, 0, 0}));
+  EXPECT_THROW(movable.move_row(0, 3), c10::IndexError);
+  EXPECT_THROW(movable.move_row(3, 0), c10::IndexError);
+  EXPECT_EQ(lengths(), (Numbers{4, 0, 0}));
+}
+
+TEST(MovableRows, AFullRowStaysWhereItIs) {
+  RaggedBatchCache cache(kSmallShape, /*capacity=*/4, /*rows=*/2);
+  MovableRows movable(cache);
+  tokens_copied_in(movable, {0, 1}, {3, 4});
+  EXPECT_THROW(movable.move_row(1, 0), c10::IndexError);
+  EXPECT_EQ(movable.length(0), 3);
+  EXPECT_EQ(movable.length(1), 4);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Every chapter's cache under the conformance suite, and those of the exercises' answers.
+#include "chapters/06_ring_buffer/ring_buffer_cache.h"
 #include "chapters/answers.h"
 #include "tests/conformance/conformance_suite.h"
 
@@ -16,16 +17,55 @@ std::function<int64_t(int64_t length, int64_t window)> own_slots(const std::stri
   if (name == "04_doubling") return [](int64_t length, int64_t) { return doubled(length); };
   if (name == "05_no_sinks") return [](int64_t length, int64_t window) { return std::min(length, window - 1); };
   if (name == "05_late_shift") return [](int64_t, int64_t window) { return window + kSpareSlots; };
+  if (name == "06_direct_chunk") return [](int64_t, int64_t window) { return window + kSpareSlots; };
+  if (name == "06_ordered") return [](int64_t, int64_t window) { return 2 * window; };
   return {};
+}
+
+int64_t direct_chunk_copies(int64_t length, int64_t T, int64_t window) {
+  return T <= kSpareSlots + 1 ? T : ring_copies(length, T, window + kSpareSlots);
+}
+
+int64_t ordered_copies(int64_t length, int64_t T, int64_t window) {
+  if (T == 1 || length + T <= window) return 2 * T;
+  return std::min(length, window - 1) + T + 2 * std::min(T, window);  // staged, then its end is stored twice
+}
+
+/// Tokens that an answer of chapter 6 copies; empty for the others, which answers_test counts.
+std::function<int64_t(int64_t length, int64_t T, int64_t window)> own_copies(const std::string& name) {
+  if (name == "06_direct_chunk") return direct_chunk_copies;
+  if (name == "06_no_sinks") return ring_copies;
+  if (name == "06_ordered") return ordered_copies;
+  return {};
+}
+
+constexpr int64_t kSpareOfTheRing = 2;
+
+/// Chapter 6's cache with slots to spare, which its program does not offer.
+Chapter roomy_ring() {
+  Chapter chapter = find_chapter("06_ring_buffer");
+  chapter.name = "06_ring_with_spare";
+  chapter.make_cache = [](const ModelShape& shape, const CacheOptions& o) {
+    return std::make_unique<RingBufferCache>(shape, o.window, kSpareOfTheRing);
+  };
+  return chapter;
 }
 
 }  // namespace
 
 std::vector<CacheCase> conformance_cases() {
   std::vector<CacheCase> cases = cache_cases(chapters());
+  for (CacheCase ring : cache_cases({roomy_ring()})) {
+    ring.own_slots = [](int64_t, int64_t window) { return window + kSpareOfTheRing; };
+    ring.own_copies = [](int64_t length, int64_t T, int64_t window) {
+      return ring_copies(length, T, window + kSpareOfTheRing);
+    };
+    cases.push_back(std::move(ring));
+  }
   for (CacheCase answer : cache_cases(answer_caches())) {
     answer.own_slots = own_slots(answer.chapter.name);
-    answer.copies_by_its_own_rule = answer.chapter.name != "04_token_major";  // answers_test counts
+    answer.own_copies = own_copies(answer.chapter.name);
+    answer.copies_by_its_own_rule = !answer.own_copies && answer.chapter.name != "04_token_major";
     cases.push_back(std::move(answer));
   }
   return cases;

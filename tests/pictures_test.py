@@ -61,26 +61,29 @@ class PicturesTest(unittest.TestCase):
 class SlotsTest(unittest.TestCase):
     """The cases of trace_test.cpp, since the logic is that of slot_states()."""
 
-    def slots(self, first, count, before, after):
-        forward = {"first_position": first, "ids": [7] * count, "before": before, "after": after}
+    def slots(self, first, count, keys, after):
+        forward = {"first_position": first, "ids": [7] * count, "keys": keys, "after": after}
         return [(slot.position, slot.state) for slot in traces.slots(forward)]
 
     def test_buffers_are_there_and_empty_in_the_first_forward(self):
         expected = [(0, "new"), (1, "new"), (-1, "empty"), (-1, "empty")]
-        self.assertEqual(self.slots(0, 2, [], [0, 1, -1, -1]), expected)
+        self.assertEqual(self.slots(0, 2, [0, 1], [0, 1, -1, -1]), expected)
 
     def test_a_growing_cache_gets_a_slot_a_token(self):
-        self.assertEqual(self.slots(2, 1, [0, 1], [0, 1, 2]), [(0, "held"), (1, "held"), (2, "new")])
+        self.assertEqual(self.slots(2, 1, [0, 1, 2], [0, 1, 2]), [(0, "held"), (1, "held"), (2, "new")])
 
     def test_a_new_token_takes_the_free_slot_and_what_leaves_is_marked(self):
-        self.assertEqual(self.slots(2, 1, [0, 1, -1], [1, 2, -1]), [(0, "evicted"), (1, "held"), (2, "new")])
+        self.assertEqual(self.slots(2, 1, [0, 1, 2], [1, 2, -1]), [(0, "evicted"), (1, "held"), (2, "new")])
 
     def test_a_chunk_on_a_full_window_stands_beside_it(self):
         expected = [(3, "evicted"), (4, "evicted"), (5, "evicted"), (6, "new"), (7, "new")]
-        self.assertEqual(self.slots(5, 3, [3, 4, -1], [6, 7, -1]), expected)
+        self.assertEqual(self.slots(5, 3, [3, 4, 5, 6, 7], [6, 7, -1]), expected)
+
+    def test_a_ring_puts_the_new_token_in_the_place_of_the_oldest(self):
+        self.assertEqual(self.slots(4, 1, [3, 4, 2], [3, 4, 2]), [(3, "held"), (4, "new"), (2, "held")])
 
     def test_without_a_cache_nothing_is_kept(self):
-        self.assertEqual(self.slots(0, 3, [], []), [(0, "evicted"), (1, "evicted"), (2, "evicted")])
+        self.assertEqual(self.slots(0, 3, [0, 1, 2], []), [(0, "evicted"), (1, "evicted"), (2, "evicted")])
 
 
 class RecordedTracesTest(unittest.TestCase):

@@ -269,16 +269,101 @@ TEST(Programs, TheTraceFileHoldsWhatEachForwardDid) {
   const nlohmann::json& forwards = trace.at("forwards");
   ASSERT_EQ(forwards.size(), 3U);  // the prompt, then two tokens: the third is never fed
   EXPECT_EQ(forwards.at(0).at("ids").get<Ids>(), (Ids{2, 14, 0, 4}));
-  EXPECT_EQ(forwards.at(0).at("before").get<Ids>(), Ids{});
+  EXPECT_EQ(forwards.at(0).at("keys").get<Ids>(), (Ids{0, 1, 2, 3}));
   EXPECT_EQ(forwards.at(0).at("after").get<Ids>(), (Ids{2, 3, -1}));
   const nlohmann::json band = {{1, 0, 0, 0}, {1, 1, 0, 0}, {1, 1, 1, 0}, {0, 1, 1, 1}};
   EXPECT_EQ(forwards.at(0).at("visible"), band);
   EXPECT_EQ(forwards.at(2).at("first_position"), 5);
   EXPECT_EQ(forwards.at(2).at("ids").at(0), result.at("new_ids").at(1));
-  EXPECT_EQ(forwards.at(2).at("before").get<Ids>(), (Ids{3, 4, -1}));
+  EXPECT_EQ(forwards.at(2).at("keys").get<Ids>(), (Ids{3, 4, 5}));
   EXPECT_EQ(forwards.at(2).at("after").get<Ids>(), (Ids{4, 5, -1}));
   EXPECT_EQ(forwards.at(2).at("visible"), (nlohmann::json{{1, 1, 1}}));
   EXPECT_EQ(forwards.at(2).at("bytes"), result.at("kv_bytes"));
+}
+
+Words rows_of(const std::vector<GoldenRun>& runs, const Words& more) {
+  Words words = {"--model", kTiny, "--dtype", "float64", "--logits"};
+  for (const GoldenRun& run : runs) words.insert(words.end(), {"--prompt-ids", comma_separated(run.prompt)});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Programs, SeveralPromptsAreAnsweredEachAsAloneInTheOrderGiven) {
+  std::vector<GoldenRun> runs;
+  int64_t least = 64;
+  for (const GoldenRun& run : golden_runs("tiny", "full")) {
+    runs.push_back(run);
+    least = std::min(least, run.new_tokens());
+  }
+  ASSERT_GE(runs.size(), 3U);
+  for (const Chapter& chapter : chapters()) {
+    if (!chapter.takes_rows) continue;
+    for (const Words& more : std::vector<Words>{{}, {"--pad", "left"}, {"--rows", "2"}, {"--chunk", "3"}}) {
+      Words words = rows_of(runs, more);
+      words.insert(words.end(), {"--new-tokens", std::to_string(least)});
+      const nlohmann::json json = run_json(chapter.name, words);
+      ASSERT_EQ(json.at("rows").size(), runs.size());
+      for (size_t i = 0; i < runs.size(); ++i) {
+        const nlohmann::json& row = json.at("rows").at(i);
+        const Ids all = runs[i].new_ids();
+        EXPECT_EQ(row.at("prompt_ids").get<Ids>(), runs[i].prompt);
+        EXPECT_EQ(row.at("new_ids").get<Ids>(), Ids(all.begin(), all.begin() + least)) << chapter.name << ", row " << i;
+        EXPECT_EQ(row.at("finish_reason"), "length");
+        EXPECT_GT(row.at("min_margin").get<double>(), 0.0);
+        EXPECT_EQ(row.at("last_logits").size(), 97U);
+      }
+      for (const char* of_one : {"prompt_ids", "new_ids", "finish_reason", "last_logits"}) {
+        EXPECT_TRUE(json.at(of_one).is_null()) << of_one;
+      }
+      EXPECT_GT(json.at("tokens_per_s").get<double>(), 0.0);
+      EXPECT_GT(json.at("kv_bytes").get<int64_t>(), 0);
+      const bool waited = !more.empty() && more[0] == "--rows";
+      EXPECT_EQ(json.at("ttft_ms").is_null(), waited);
+    }
+  }
+}
+
+TEST(Programs, OnePromptHasOneRowAndTheKeysOfEveryChapter) {
+  const nlohmann::json json =
+      run_json("07_ragged_batch", {"--model", kNano, "--prompt-ids", "2,14,0", "--new-tokens", "3", "--logits"});
+  ASSERT_EQ(json.at("rows").size(), 1U);
+  const nlohmann::json& row = json.at("rows").at(0);
+  for (const char* key : {"prompt_ids", "new_ids", "finish_reason", "min_margin", "last_logits"}) {
+    EXPECT_EQ(row.at(key), json.at(key)) << key;
+  }
+  const nlohmann::json turns = run_json("07_ragged_batch", {"--model", kNano, "--prompt-ids", "2,14", "--new-tokens",
+                                                            "2", "--turn-ids", "3", "--pad", "left", "--rows", "3"});
+  EXPECT_EQ(turns.at("rows").at(0).at("min_margin"), turns.at("min_margin"));
+}
+
+TEST(Programs, SeveralPromptsAreShownAndComparedWithTheirSoloRuns) {
+  const ProgramRun run = run_program(
+      "07_ragged_batch", {"--model", kNano, "--prompt-ids", "2,14,0", "--prompt-ids", "7", "--new-tokens", "3"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const char* piece : {"prompt 0: 3 + 3 tokens (length)\n2, 14, 0, ", "prompt 1: 1 + 3 tokens (length)\n7, ",
+                            "same tokens as 04_preallocated, each alone: yes"}) {
+    EXPECT_NE(run.out.find(piece), std::string::npos) << piece << run.out;
+  }
+}
+
+TEST(Programs, TheTraceOfSeveralRowsNamesTheRow) {
+  const Words prompts = {"--model", kNano, "--prompt-ids", "2,14,0", "--prompt-ids", "7", "--new-tokens", "2"};
+  Words drawn = prompts, filed = prompts;
+  drawn.push_back("--trace");
+  const ProgramRun run = run_program("07_ragged_batch", drawn);
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const char* row : {"0:0-2    3  ", "1:0    1  ", "0:3    1  ", "1:1    1  "}) {
+    EXPECT_NE(run.out.find(row), std::string::npos) << row << run.out;
+  }
+  const std::string file = scratch_folder() + "/rows.json";
+  filed.push_back("--trace=" + file);
+  run_json("07_ragged_batch", filed);
+  const nlohmann::json forwards = nlohmann::json::parse(read_file(file)).at("forwards");
+  ASSERT_EQ(forwards.size(), 4U);  // two rows in each of two forwards
+  EXPECT_EQ(forwards.at(1).at("row"), 1);
+  EXPECT_EQ(forwards.at(1).at("ids").get<Ids>(), Ids{7});
+  EXPECT_EQ(forwards.at(1).at("keys").get<Ids>(), (Ids{0, -1, -1}));
+  EXPECT_EQ(forwards.at(1).at("visible"), (nlohmann::json{{1, 0, 0}}));
 }
 
 struct BadInput {
@@ -349,6 +434,19 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"05_sliding_window", with_nano({"1", "--capacity", "4"}), "--capacity has no meaning"},
       {"05_sliding_window", {"--new-tokens=", "--threads", "1"}, "--new-tokens= has no value"},
       {"05_sliding_window", {"--json=", "--stop-at-eos"}, "--json= has no value"},
+      {"06_ring_buffer", with_nano({"1", "--window", "0"}), "--window"},
+      {"06_ring_buffer", with_nano({"1", "--prompt-ids", "2"}), "07_ragged_batch"},
+      {"06_ring_buffer", with_nano({"1", "--pad", "left"}), "--pad has no meaning"},
+      {"06_ring_buffer", with_nano({"1", "--rows", "2"}), "--rows has no meaning"},
+      {"07_ragged_batch", with_nano({"1", "--pad", "middle"}), "--pad is left or right"},
+      {"07_ragged_batch", with_nano({"1", "--rows", "0"}), "--rows"},
+      {"07_ragged_batch", with_nano({"1", "--prompt-ids", "2", "--turn-ids", "3"}), "--turn"},
+      {"07_ragged_batch", with_nano({"1", "--prompt", "a"}), "exclude"},
+      {"07_ragged_batch", with_nano({"1", "--prompt-ids", ""}), "--prompt-ids"},
+      {"07_ragged_batch", with_nano({"1", "--prompt-ids", "16"}), "id 16"},
+      {"07_ragged_batch", with_nano({"1", "--prompt-ids", "1,2,3,4,5,6,7,8,9"}), "prompt 1: the prompt has 9 tokens"},
+      {"batching", {"--rows", "0"}, "--rows"},
+      {"batching", {"--json", "-"}, "--json"},
       {"01_naive", {"--model", std::string(5000, 'x'), "--prompt-ids", "1"}, "no folder"},
       {"01_naive", with_nano({"1", "--json", scratch_folder() + "/" + std::string(255, 'n')}), "name another file"},
       {"01_naive", with_nano({"1", "--json", kNano + "/config.json/x"}), "name another file"},

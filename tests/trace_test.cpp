@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <sstream>
 
 #include "common/trace_text.h"
@@ -17,30 +18,39 @@ using enum SlotState;
 using States = std::vector<SlotState>;
 using Numbers = std::vector<int64_t>;
 
-TracedForward forward(int64_t first, int64_t T, Numbers before, Numbers after) {
-  return {.first_position = first, .ids = Numbers(T, 7), .before = std::move(before), .after = std::move(after)};
+TracedForward forward(int64_t first, int64_t T, Numbers keys, Numbers after) {
+  return {.first_position = first, .ids = Numbers(T, 7), .keys = std::move(keys), .after = std::move(after)};
 }
 
 TEST(SlotStates, ABufferMadeInTheFirstForwardHasEmptySlotsAfterTheNewOnes) {
-  EXPECT_EQ(slot_states(forward(0, 2, {}, {0, 1, -1, -1})), (States{kNew, kNew, kEmpty, kEmpty}));
+  EXPECT_EQ(slot_states(forward(0, 2, {0, 1}, {0, 1, -1, -1})), (States{kNew, kNew, kEmpty, kEmpty}));
 }
 
 TEST(SlotStates, AGrowingCacheGetsAColumnForEveryToken) {
-  EXPECT_EQ(slot_states(forward(2, 1, {0, 1}, {0, 1, 2})), (States{kHeld, kHeld, kNew}));
+  EXPECT_EQ(slot_states(forward(2, 1, {0, 1, 2}, {0, 1, 2})), (States{kHeld, kHeld, kNew}));
 }
 
 TEST(SlotStates, WhatAWindowShiftsOutIsEvicted) {  // W = 3
-  EXPECT_EQ(slot_states(forward(2, 1, {0, 1, -1}, {1, 2, -1})), (States{kEvicted, kHeld, kNew}));
+  EXPECT_EQ(slot_states(forward(2, 1, {0, 1, 2}, {1, 2, -1})), (States{kEvicted, kHeld, kNew}));
 }
 
 TEST(SlotStates, AChunkLongerThanTheWindowStandsBesideItAndIsPartlyEvicted) {  // W = 3, positions 5 to 7
-  EXPECT_EQ(slot_states(forward(5, 3, {3, 4, -1}, {6, 7, -1})), (States{kEvicted, kEvicted, kEvicted, kNew, kNew}));
+  EXPECT_EQ(slot_states(forward(5, 3, {3, 4, 5, 6, 7}, {6, 7, -1})),
+            (States{kEvicted, kEvicted, kEvicted, kNew, kNew}));
+}
+
+TEST(SlotStates, ARingPutsTheNewTokenInThePlaceOfTheOldest) {  // W = 3
+  EXPECT_EQ(slot_states(forward(4, 1, {3, 4, 2}, {3, 4, 2})), (States{kHeld, kNew, kHeld}));
+}
+
+TEST(SlotStates, AColumnThatCountsForNothingIsEmpty) {  // a token of a ring of 3 was taken back
+  EXPECT_EQ(slot_states(forward(4, 1, {-1, 4, 2}, {-1, 4, 2})), (States{kEmpty, kNew, kHeld}));
 }
 
 TEST(UncachedForward, HoldsNothingAndFeedsEverything) {
   const TracedForward all = uncached_forward({4, 5, 6});
   EXPECT_EQ(all.tokens(), 3);
-  EXPECT_EQ(all.first_key(), 0);
+  EXPECT_EQ(all.keys, (Numbers{0, 1, 2}));
   EXPECT_EQ(all.bytes, 0);
   EXPECT_EQ(slot_states(all), (States{kEvicted, kEvicted, kEvicted}));
   EXPECT_TRUE(all.visible.equal(torch::ones({3, 3}, torch::kBool).tril()));
@@ -55,21 +65,19 @@ TEST_P(EveryCacheTraced, AForwardIsRecordedAsTheCacheSawIt) {  // that slots() i
   Numbers lengths = {3, 1, 1, 1};
   if (GetParam().takes_chunk_on_history()) lengths = {2, 3, 1, 1};
   for (const int64_t T : lengths) {
-    Numbers want;  // the positions that it may see
-    for (const int64_t position : cache.slots()) {
-      if (position != kEmptySlot) want.push_back(position);
-    }
-    for (int64_t i = 0; i < T; ++i) want.push_back(cache.length() + i);
     const int64_t first = cache.length();
-    forward_numbered(cache, T, 1, GetParam().dtype);
+    const Given given = forward_numbered(cache, T, 1, GetParam().dtype);  // keys that say their position
     const TracedForward& last = heard.back();
+    EXPECT_EQ(last.keys, numbers_of(given.keys));
     EXPECT_EQ(last.first_position, first);
     EXPECT_EQ(last.tokens(), T);
-    EXPECT_EQ(last.first_key(), want.front());
-    EXPECT_EQ(last.visible.sizes(), (Numbers{T, static_cast<int64_t>(want.size())}));
+    EXPECT_EQ(last.visible.sizes(), (Numbers{T, static_cast<int64_t>(last.keys.size())}));
     EXPECT_EQ(last.after, inner->slots());
     EXPECT_EQ(last.bytes, inner->bytes());
-    EXPECT_TRUE(last.visible.narrow(1, static_cast<int64_t>(want.size()) - 1, 1).narrow(0, T - 1, 1).item<bool>());
+    for (int64_t j = 0; j < last.visible.size(1); ++j) {  // the last query sees itself and, at most, W - 1 before
+      const bool near = last.keys[j] > first + T - 1 - GetParam().window_in(kSmallShape);
+      EXPECT_EQ(last.visible[T - 1][j].item<bool>(), near) << "key " << last.keys[j];
+    }
   }
   EXPECT_EQ(heard.size(), lengths.size());
 }
@@ -91,12 +99,9 @@ TEST(TraceText, FitsEightyColumnsAtEverySize) {
   for (const int64_t slots : {1, 8, 40, 41, 512, 1024}) {
     for (const int64_t T : {int64_t{1}, int64_t{2}, slots}) {
       if (T > slots) continue;
-      Numbers before(slots, kEmptySlot), after(slots, kEmptySlot);
-      for (int64_t i = 0; i < slots; ++i) {
-        if (i < slots - T) before[i] = i;
-        after[i] = i;
-      }
-      TracedForward full = forward(slots - T, T, before, after);
+      Numbers all(slots);
+      std::iota(all.begin(), all.end(), 0);
+      TracedForward full = forward(slots - T, T, all, all);
       full.visible = torch::ones({T, slots}, torch::kBool).tril(slots - T);
       full.bytes = 75497472;
       std::istringstream text(TraceText(nullptr, false).legend() + TraceText(nullptr, false).row(full));
@@ -105,8 +110,17 @@ TEST(TraceText, FitsEightyColumnsAtEverySize) {
   }
 }
 
+TEST(TraceText, CountsTheColumnsThatHoldNothing) {
+  TracedForward two = forward(0, 2, Numbers(40, kEmptySlot), Numbers(40, kEmptySlot));
+  two.keys[0] = two.after[0] = 0;
+  two.keys[1] = two.after[1] = 1;
+  two.visible = torch::zeros({2, 40}, torch::kBool);
+  const std::string text = TraceText(nullptr, false).row(two);
+  EXPECT_NE(text.find("keys 0 to 1, 38 empty across"), std::string::npos) << text;
+}
+
 TEST(TraceText, DrawsARowAndTheMatrixOfAChunk) {
-  TracedForward chunk = forward(2, 2, {0, 1, -1, -1}, {0, 1, 2, 3});
+  TracedForward chunk = forward(2, 2, {0, 1, 2, 3}, {0, 1, 2, 3});
   chunk.visible = torch::tensor({1, 1, 1, 0, 0, 1, 1, 1}, torch::kInt64).view({2, 4}).to(torch::kBool);
   const std::string text = TraceText(nullptr, false).row(chunk);
   EXPECT_NE(text.find("2-3    2  ##++ "), std::string::npos) << text;

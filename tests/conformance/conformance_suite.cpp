@@ -264,13 +264,18 @@ TEST_P(CacheConformance, AnotherDtypeIsRefusedByNameUntilReset) {
 }
 
 TEST_P(CacheConformance, AFirstForwardThatFailsBindsNothing) {
-  FailingCache failing(*cache_);
-  failing.arm();
-  EXPECT_THROW(model_->hidden({torch::zeros({2, 3}, torch::kInt64)}, failing), c10::Error);
-  failing.abandon();
-  EXPECT_EQ(cache_->bytes(), 0);
-  const torch::Tensor ids = to_row({3, 1, 4});  // another batch size now
-  expect_close(in_chunks(model_, failing, ids, {3}), oracle(ids));
+  for (const bool told : {false, true}) {  // abandon() called, or left to the model
+    cache_->reset();
+    FailingCache failing(*cache_);
+    failing.arm();
+    EXPECT_THROW(model_->hidden({torch::zeros({2, 3}, torch::kInt64)}, failing), c10::Error);
+    if (told) {
+      failing.abandon();
+      EXPECT_EQ(cache_->bytes(), 0);
+    }
+    const torch::Tensor ids = to_row({3, 1, 4});  // another batch size now
+    expect_close(in_chunks(model_, failing, ids, {3}), oracle(ids));
+  }
 }
 
 TEST_P(CacheConformance, Case13InBFloat16TokensAgreeWhereTheGapIsWideEnough) {
@@ -319,18 +324,118 @@ TEST_P(CacheConformance, TheMemoryHeldIsWhatBytesSaysAndResetReleasesIt) {
   }
 }
 
-TEST_P(CacheConformance, SlotsNameTheKeysThatTheNextForwardSees) {
-  const auto cache = cache_case().make_cache(kSmallShape);
+/// The columns by name: what a trace shows of a cache, and what a mask is about.
+TEST_P(CacheConformance, ColumnsNameTheKeysThatUpdateReturnsInTheirOrder) {
+  const auto inner = cache_case().make_cache(kSmallShape);
+  EXPECT_TRUE(inner->columns().empty());
+  RecordingCache cache(*inner);
+  for (const int64_t T : takes_chunk_on_history() ? Chunks{2, 1, 3, 1, 1} : Chunks{3, 1, 1, 1, 1, 1}) {
+    std::vector<int64_t> seen = numbers_of(forward_numbered(cache, T).keys);  // keys that say their position
+    ASSERT_EQ(cache.columns_seen.size(), seen.size());
+    for (size_t column = 0; column < seen.size(); ++column) {
+      if (cache.columns_seen[column] == kEmptySlot) seen[column] = kEmptySlot;
+    }
+    EXPECT_EQ(cache.columns_seen, seen) << cache.length() << " tokens";
+  }
+  EXPECT_TRUE(inner->columns().empty()) << "no forward is open";
+}
+
+TEST_P(CacheConformance, WhatIsTakenBackIsAsIfItHadNeverCome) {
+  const torch::Tensor ids = some_ids(1, 8), other = to_row({11, 13, 2, 7, 5, 5, 1, 3});
+  const torch::Tensor want = oracle(ids);
+  for (int64_t held = 1; held <= 8; ++held) {
+    for (int64_t taken = 1; taken <= held; ++taken) {
+      SCOPED_TRACE(fmt::format("{} held, {} taken back", held, taken));
+      cache_->reset();
+      const int64_t keep = held - taken;
+      if (keep > 0) in_chunks(model_, *cache_, ids.narrow(1, 0, keep), then_singles(1, keep));
+      in_chunks(model_, *cache_, other.narrow(1, 0, taken), Chunks(taken, 1));
+      const int64_t most = cache_->can_give_back(), bytes = cache_->bytes();
+      if (taken > most && keep > 0) {
+        EXPECT_THROW(cache_->truncate(keep), c10::IndexError);
+        EXPECT_EQ(cache_->length(), held);
+        EXPECT_EQ(cache_->bytes(), bytes);
+        continue;
+      }
+      cache_->truncate(keep);
+      EXPECT_EQ(cache_->length(), keep);
+      const torch::Tensor rest = ids.narrow(1, keep, 8 - keep);
+      if (8 - keep > 0)
+        expect_close(in_chunks(model_, *cache_, rest, Chunks(8 - keep, 1)), want.narrow(1, keep, 8 - keep));
+    }
+  }
+}
+
+TEST_P(CacheConformance, ALengthThatIsNotThereCannotBeTruncatedTo) {
+  model_->hidden({to_row({3, 1})}, *cache_);
+  for (const int64_t length : {-1, 3}) EXPECT_THROW(cache_->truncate(length), c10::IndexError);
+  EXPECT_EQ(cache_->length(), 2);
+  cache_->truncate(2);
+  EXPECT_EQ(cache_->length(), 2);
+  cache_->truncate(0);
+  EXPECT_EQ(cache_->length(), 0);
+  EXPECT_EQ(cache_->bytes(), 0);
+}
+
+TEST_P(CacheConformance, AForwardLeftOpenDoesNotSpoilWhatIsTakenBack) {
+  const torch::Tensor ids = some_ids(1, 8), want = oracle(ids);
+  const ModelShape shape = model_->shape();
+  const torch::Tensor bad = torch::full({1, shape.kv_heads, 1, shape.head_size}, 1e4, torch::dtype(cache_case().dtype));
+  for (int64_t keep = 1; keep < 7; ++keep) {
+    SCOPED_TRACE(fmt::format("{} of {} tokens stay", keep, keep + 1));
+    cache_->reset();
+    in_chunks(model_, *cache_, ids.narrow(1, 0, keep), then_singles(1, keep));
+    in_chunks(model_, *cache_, to_row({11}), {1});
+    cache_->begin({to_row({7})});
+    cache_->update(0, bad, bad);  // a ring has overwritten its oldest key now
+    try {
+      cache_->truncate(keep);
+    } catch (const c10::IndexError&) {
+      EXPECT_EQ(cache_->can_give_back(), 0);
+      EXPECT_EQ(cache_->length(), keep + 1);
+      continue;
+    }
+    expect_close(in_chunks(model_, *cache_, ids.narrow(1, keep, 8 - keep), Chunks(8 - keep, 1)),
+                 want.narrow(1, keep, 8 - keep));
+  }
+}
+
+TEST_P(CacheConformance, AllThatCanBeTakenBackAfterAForwardLeftOpenIsRight) {
+  const torch::Tensor ids = some_ids(1, 8), want = oracle(ids);
+  const ModelShape shape = model_->shape();
+  const torch::Tensor bad = torch::full({1, shape.kv_heads, 1, shape.head_size}, 1e4, torch::dtype(cache_case().dtype));
+  for (int64_t held = 1; held < 8; ++held) {
+    cache_->reset();
+    in_chunks(model_, *cache_, ids.narrow(1, 0, held), then_singles(1, held));
+    cache_->begin({to_row({7})});
+    for (int64_t layer = 0; layer < shape.layers; ++layer) cache_->update(layer, bad, bad);
+    cache_->abandon();
+    const int64_t keep = held - cache_->can_give_back();
+    SCOPED_TRACE(fmt::format("{} of {} tokens stay", keep, held));
+    cache_->truncate(keep);
+    expect_close(in_chunks(model_, *cache_, ids.narrow(1, keep, 8 - keep), Chunks(8 - keep, 1)),
+                 want.narrow(1, keep, 8 - keep));
+  }
+}
+
+TEST_P(CacheConformance, SlotsNameTheKeysThatTheNextQuerySees) {
+  const auto inner = cache_case().make_cache(kSmallShape);
+  RecordingCache cache(*inner);
   for (const int64_t T : {3, 1, 1, 1, 1}) {
-    std::vector<int64_t> named = cache->slots();
-    named.erase(std::remove(named.begin(), named.end(), kEmptySlot), named.end());
-    const Given given = forward_numbered(*cache, T);  // keys that say their position
+    const int64_t P = cache.length();
+    std::vector<int64_t> named = cache.slots(), seen;
+    forward_numbered(cache, T);
     if (T > 1) continue;
-    std::vector<int64_t> seen = numbers_of(given.keys);
+    const auto hidden = [&](int64_t p) { return p == kEmptySlot || p <= P - cache_case().window_in(kSmallShape); };
+    named.erase(std::remove_if(named.begin(), named.end(), hidden), named.end());
+    const torch::Tensor visible = cache.seen[0].visible;
+    for (size_t column = 0; column < cache.columns_seen.size(); ++column) {
+      const bool sees = !visible.defined() || visible[0][static_cast<int64_t>(column)].item<bool>();
+      if (sees && cache.columns_seen[column] < P) seen.push_back(cache.columns_seen[column]);
+    }
     std::sort(seen.begin(), seen.end());
-    seen.pop_back();  // the new one
     std::sort(named.begin(), named.end());
-    EXPECT_EQ(named, seen) << cache->length() << " tokens";
+    EXPECT_EQ(named, seen) << P << " tokens";
   }
 }
 

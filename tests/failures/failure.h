@@ -9,6 +9,7 @@ namespace kvbook {
 struct Scene {
   int64_t new_tokens = 24;
   std::string prompt = {};  // empty: the default one, a tale's opening of 31 tokens
+  std::string beside = {};  // not empty: another prompt in the same batch, which is row 0
   std::optional<int64_t> chunk = {};
   std::optional<int64_t> window = {};
   std::optional<int64_t> capacity = {};
@@ -21,10 +22,11 @@ struct Scene {
 struct Failure {
   /// As in chapters/chapters.cpp. `same_tokens_as` is the chapter that is right where this one is wrong.
   Chapter chapter;
-  std::string check;    // the test of the conformance suite that catches it
+  std::string check;    // the test of the conformance suite that catches it, or of the suite named below
   std::string symptom;  // what a user sees
   std::string cure;     // and where to read about it
   Scene scene = {};
+  std::string suite = "CacheConformance";
   // A model or a loop of its own, where the fault is not the cache's.
   std::function<Gpt2(const Checkpoint&)> make_model = [](const Checkpoint& checkpoint) { return Gpt2(checkpoint); };
   std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;

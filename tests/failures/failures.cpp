@@ -16,24 +16,25 @@ Failure overwrites_the_last_slot();
 Failure feeds_the_last_token();
 Failure doubles_when_full();
 Failure context_set_twice();
+Failure stores_the_padding();
+Failure one_mask_for_all_rows();
 Failure mask_without_the_past();
 Failure prefill_without_a_mask();
 Failure unwritten_slots_visible();
 Failure evicts_before_it_attends();
 Failure no_band_in_a_chunk();
 Failure shifts_in_update();
+Failure writes_a_chunk_at_once();
+Failure masks_a_ring_by_column();
 Failure resets_on_another_batch();
 
 const std::vector<Failure>& failures() {
   static const std::vector<Failure> list = {
-      reserves_eight_rows(),      float32_buffers(),
-      position_stands_still(),    every_layer_moves_the_position(),
-      refuses_the_last_slot(),    overwrites_the_last_slot(),
-      feeds_the_last_token(),     doubles_when_full(),
-      context_set_twice(),        mask_without_the_past(),
-      prefill_without_a_mask(),   unwritten_slots_visible(),
-      evicts_before_it_attends(), no_band_in_a_chunk(),
-      shifts_in_update(),         resets_on_another_batch(),
+      reserves_eight_rows(),    float32_buffers(),         position_stands_still(),    every_layer_moves_the_position(),
+      stores_the_padding(),     one_mask_for_all_rows(),   refuses_the_last_slot(),    overwrites_the_last_slot(),
+      feeds_the_last_token(),   doubles_when_full(),       context_set_twice(),        mask_without_the_past(),
+      prefill_without_a_mask(), unwritten_slots_visible(), evicts_before_it_attends(), no_band_in_a_chunk(),
+      shifts_in_update(),       writes_a_chunk_at_once(),  masks_a_ring_by_column(),   resets_on_another_batch(),
   };
   return list;
 }

@@ -13,20 +13,19 @@
 namespace kvbook {
 namespace {
 
-/// The test of the suite on every case of this chapter: float64 and float32, and windows where it takes one.
-std::string filter(const std::string& check, const std::string& chapter) {
-  return fmt::format("EveryCache/CacheConformance.{}/{}_*", check, chapter);
+/// The failure's test on every case of this chapter: float64 and float32, and windows where it takes one.
+std::string filter(const Failure& failure, const std::string& chapter) {
+  return fmt::format("EveryCache/{}.{}/{}_*", failure.suite, failure.check, chapter);
 }
 
 class EveryFailure : public testing::TestWithParam<Failure> {};
 
 TEST_P(EveryFailure, FailsTheCheckThatIsNamedForItAndDoesNotCrash) {
   const Failure& failure = GetParam();
-  const ProgramRun run =
-      run_program("broken_caches", {"--gtest_filter=" + filter(failure.check, failure.chapter.name)});
+  const ProgramRun run = run_program("broken_caches", {"--gtest_filter=" + filter(failure, failure.chapter.name)});
   EXPECT_EQ(run.status, 1) << run.out << run.err;
   const std::string failed =
-      fmt::format("[  FAILED  ] EveryCache/CacheConformance.{}/{}_", failure.check, failure.chapter.name);
+      fmt::format("[  FAILED  ] EveryCache/{}.{}/{}_", failure.suite, failure.check, failure.chapter.name);
   EXPECT_NE(run.out.find(failed), std::string::npos) << run.out;
   EXPECT_NE(run.out.find(" FAILED TEST"), std::string::npos) << "it ended before the summary:\n" << run.out;
 }
@@ -45,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Of, EveryFailure, testing::ValuesIn(failures()),
 
 TEST(Failures, TheChaptersThatTheyWereMadeFromPassTheSameChecks) {
   std::set<std::string> filters;
-  for (const Failure& failure : failures()) filters.insert(filter(failure.check, failure.chapter.same_tokens_as));
+  for (const Failure& failure : failures()) filters.insert(filter(failure, failure.chapter.same_tokens_as));
   const ProgramRun run =
       run_program("../tests/conformance_test", {fmt::format("--gtest_filter={}", fmt::join(filters, ":"))});
   EXPECT_EQ(run.status, 0) << run.out << run.err;

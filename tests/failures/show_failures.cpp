@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/batch_generation.h"
 #include "common/cli.h"
 #include "common/console_text.h"
 #include "common/ids.h"
@@ -53,6 +54,7 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
   CacheOptions options = default_cache_options(shape);
   options.window = scene.window.value_or(options.window);
   options.capacity = scene.capacity.value_or(options.capacity);
+  options.rows = scene.beside.empty() ? 0 : 2;
   const auto inner = chapter.make_cache(shape, options);
   MeteredCache metered(*inner);
   CopyCountingCache counting(metered);
@@ -65,7 +67,13 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
         if (scene.with_faults && told.ids.size() % 5 == 0) cache.arm();
       }};
   try {
-    generate(model, cache, to_row(prompt), asked);
+    if (!scene.beside.empty()) {
+      const std::vector<int64_t> beside = encode_input(named, scene.beside, "--prompt");
+      const std::vector<Request> requests = {{beside, scene.new_tokens}, {prompt, scene.new_tokens}};
+      told.ids = to_ids(generate_batch(model, cache, requests, {.rows = 2}).answers[1].new_ids);
+    } else {
+      generate(model, cache, to_row(prompt), asked);
+    }
     if (scene.with_second_row) generate(model, cache, to_row({told.ids.back()}).expand({2, 1}), asked);
   } catch (const c10::Error& error) {
     told.error = error.what_without_backtrace();
@@ -77,6 +85,7 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
 
 std::string flags(const Scene& scene) {
   std::string text = fmt::format("model tales, --new-tokens {}", scene.new_tokens);
+  if (!scene.beside.empty()) text += fmt::format(" --prompt \"{}\"", scene.beside);
   if (!scene.prompt.empty()) text += fmt::format(" --prompt \"{}\"", scene.prompt);
   if (scene.chunk) text += fmt::format(" --chunk {}", *scene.chunk);
   if (scene.window) text += fmt::format(" --window {}", *scene.window);

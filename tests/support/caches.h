@@ -21,11 +21,13 @@ struct CacheCase {
   /// Where a cache has another number of slots than a chapter's with the same flags: those for `length` tokens, at
   /// least 1, with a window of `window`.
   std::function<int64_t(int64_t length, int64_t window)> own_slots = {};
-  bool copies_by_its_own_rule = false;  // not as a chapter's with the same flags: copied_tokens() does not hold
+  /// Where it copies other tokens than a chapter's with the same flags: those for T new ones on `length`.
+  std::function<int64_t(int64_t length, int64_t T, int64_t window)> own_copies = {};
+  bool copies_by_its_own_rule = false;  // copied_tokens() does not hold: its own test counts
   std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;
 
   bool takes_chunk_on_history() const { return chapter.no_chunk_on_history.empty(); }
-  std::unique_ptr<KVCache> make_cache(const ModelShape& shape) const;
+  std::unique_ptr<KVCache> make_cache(const ModelShape& shape, int64_t rows = 0) const;
   /// Tokens that the cache has memory for when it holds `length`: none at first, then what it grew to or was made for.
   int64_t slots(const ModelShape& shape, int64_t length) const;
   /// Tokens that the cache copies, of every layer, when T new ones come on `length` committed: the time that it
@@ -35,6 +37,9 @@ struct CacheCase {
 };
 
 inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << cache_case.name; }  // for GoogleTest
+
+/// Tokens that a ring of so many slots copies.
+int64_t ring_copies(int64_t length, int64_t T, int64_t slots);
 
 /// All of these that have a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4.
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list);
@@ -70,6 +75,7 @@ class RecordingCache final : public ForwardingCache {
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
 
   std::vector<KeyValues> seen;        // a layer each
+  std::vector<int64_t> columns_seen;  // the positions of their keys
   std::vector<int64_t> query_tokens;  // a forward each
 };
 

@@ -190,6 +190,78 @@ def where_lengths():
     )
 
 
+def windows():
+    return json.loads((RESULTS / "windows.json").read_text())
+
+
+def by_window(key="cache_step_ms", digits=2):
+    """Medians of one kind of sample and the middle 80 % of them, a row a chapter, a column a window."""
+    rows = [row for row in windows()["workloads"][0]["rows"] if row["window"]]
+    sizes = sorted({row["window"] for row in rows})
+    lines = ["| chapter | " + " | ".join(f"W = {size}" for size in sizes) + " |", "|---|" + "--:|" * len(sizes)]
+    for chapter in dict.fromkeys(row["chapter"] for row in rows):
+        cells = []
+        for row in rows:
+            if row["chapter"] == chapter:
+                samples = sorted(row[key])
+                low, high = (samples[int(share * (len(samples) - 1))] for share in (0.1, 0.9))
+                cells.append(f"{statistics.median(samples):.{digits}f} [{low:.{digits}f}–{high:.{digits}f}]")
+        lines.append(f"| {chapter} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def where_windows():
+    """One line that says where the windows were measured."""
+    r = windows()
+    work = r["workloads"][0]
+    return (
+        f"Median and the middle 80 % of {len(work['rows'][1]['cache_step_ms']):,} decode steps after a prompt of "
+        f"{work['prompt_tokens']} tokens, {work['rows'][1]['repetitions']} repetitions in turn ({r['machine']['cpu']}, "
+        f"{r['threads']} threads, {r['dtype']}, commit {r['machine']['commit']})."
+    )
+
+
+def batching():
+    return json.loads((RESULTS / "batching.json").read_text())
+
+
+def by_batch(dtype):
+    """Rows together beside one row alone."""
+    heads = ("tok/s together", "ms a step", "one product alone, ms", "cache ms a step", "tok/s alone", "ms a step, alone", "times", "KV MB")
+    lines = ["| rows | " + " | ".join(heads) + " |", "|--:|" + "--:|" * len(heads)]
+    for row in batching()["batches"][dtype]:
+        middle = {key: statistics.median(row[key]) for key in row if isinstance(row[key], list)}
+        cells = (
+            _spread(row["tokens_per_s"]), f"{middle['step_ms']:.1f}", f"{middle['product_ms']:.2f}",
+            f"{middle['cache_step_ms']:.2f}",
+            _spread(row["solo_tokens_per_s"]), f"{middle['solo_step_ms']:.1f}",
+            f"{middle['tokens_per_s'] / middle['solo_tokens_per_s']:.1f}", f"{row['kv_bytes'] / 1e6:.1f}",
+        )
+        lines.append(f"| {row['rows']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def padding_shares():
+    """How much of what is computed is padding, by policy."""
+    r = batching()
+    heads = ("forwards", "tokens fed", "padding", "share of padding", "seconds, median [min–max]")
+    lines = [f"| {r['requests']} requests, {r['rows']} at once | " + " | ".join(heads) + " |", "|---|" + "--:|" * len(heads)]
+    for row in r["padding"]:
+        share = 100 * row["padding_tokens"] / (row["real_tokens"] + row["padding_tokens"])
+        cells = (f"{row['forwards']:,}", f"{row['real_tokens']:,}", f"{row['padding_tokens']:,}", f"{share:.0f} %", _spread(row["seconds"]))
+        lines.append(f"| {row['policy']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def where_batching():
+    """One line that says where the batches were measured."""
+    r = batching()
+    return (
+        f"Measured with {r['model']}, {r['repetitions']} repetitions in turn after a warm-up ({r['machine']['cpu']}, "
+        f"{r['threads']} threads, commit {r['machine']['commit']})."
+    )
+
+
 def recall():
     """What the small model recalls at which window, from data/tales/evaluation.json."""
     evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())

@@ -24,6 +24,8 @@ PROGRAMS_FOLDER = os.environ.get("KVBOOK_PROGRAM_FOLDER", "build/bin").replace("
 FLAGS = {
     "03_masked_offsets": '--new-tokens 60 --chunk 16 --turn " Then a duck came."',
     "04_preallocated": "--new-tokens 100 --capacity 256",
+    "06_ring_buffer": "--window 64",
+    "07_ragged_batch": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60',
     "tour": "--quick",
 }
 TRACES = {
@@ -31,12 +33,15 @@ TRACES = {
     "03_masked_offsets": '--new-tokens 4 --turn " a duck came"',
     "04_preallocated": "--new-tokens 6 --capacity 12",
     "05_sliding_window": "--new-tokens 8 --window 6",
+    "06_ring_buffer": "--new-tokens 8 --window 6",
 }
-CLAIMS = ["operations", "forever", "cropping", "long_chunk"]
+ROWS_TRACE = '--prompt "There was once a boy" --prompt "One day" --rows 2 --new-tokens 4'
+CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS["layouts"] = "build/bin/layouts"
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
+RUNS["07_ragged_batch_trace"] = f"build/bin/07_ragged_batch {ROWS_TRACE} --trace"
 RUNS |= {f"by_hand_{name}": f"build/bin/by_hand {name}" for name in PROGRAMS if name != "tour"}
 RUNS |= {f"claims_{name}": f"build/bin/claims {name}" for name in CLAIMS}
 
@@ -44,11 +49,14 @@ RUNS |= {f"claims_{name}": f"build/bin/claims {name}" for name in CLAIMS}
 FILED_TRACES = {name: "--new-tokens 10" for name in PROGRAMS if name != "tour"}
 FILED_TRACES["04_preallocated"] += " --capacity 16"
 FILED_TRACES["05_sliding_window"] += " --window 6"
+FILED_TRACES["06_ring_buffer"] += " --window 6"
 SECOND_TURN = '--new-tokens 4 --turn " a duck came"'
 FILED_TRACES |= {
     "03_masked_offsets_turn": SECOND_TURN,
     "04_preallocated_turn": f"{SECOND_TURN} --capacity 16",
     "05_sliding_window_turn": f"{SECOND_TURN} --window 6",
+    "06_ring_buffer_turn": f"{SECOND_TURN} --window 6",
+    "07_ragged_batch_rows": ROWS_TRACE,
 }
 
 # Each failure is a file of this name in tests/failures.
@@ -87,6 +95,8 @@ MEASURED = [
     (r"\b\d+ threads", "# threads"),
     (r"first after [\d.]+ ms · \d+ tok/s end to end · \d+ tok/s decoding", "(rates)"),
     (r"· \d+ tok/s here, \d+ there: [\d.]+ times$", "(rates)"),
+    (r"all begun after \d+ ms · \d+ tok/s end to end · \d+ tok/s decoding", "(rates)"),
+    (r"· \d+ tok/s together, \d+ one after the other: [\d.]+ times$", "(rates)"),
     (r"(same tokens: \w+), \d+ tok/s, [\d.]+ times$", r"\1 (rates)"),
     (r"takes [\d.]+ ms, its at::linear calls alone [\d.]+ ms: [+-][\d.]+ %$", "(times)"),
     (r"(smallest gap 0\.0*[1-9]\d)\d*", r"\1"),  # further digits are rounding
@@ -108,10 +118,11 @@ def unmeasured(text):
 
 def filed_trace(name):
     """The trace of one run as JSON text."""
-    program = f"build/bin/{name.removesuffix('_turn')}"
+    program = f"build/bin/{name.removesuffix('_turn').removesuffix('_rows')}"
+    prompt = "" if "--prompt" in FILED_TRACES[name] else '--prompt "Once upon a time"'
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
-        output_of(f'{program} --prompt "Once upon a time" {FILED_TRACES[name]} --threads 1 "--trace={file}"')
+        output_of(f'{program} {prompt} {FILED_TRACES[name]} --threads 1 "--trace={file}"')
         return file.read_text()
 
 

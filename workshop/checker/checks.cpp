@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "tests/support/copy_counting_cache.h"
 #include "tests/support/golden.h"
 #include "tests/support/oracle.h"
 #include "tests/support/small_forward.h"
@@ -67,6 +68,14 @@ TEST(Workshop, KeysAndValuesStayWhereTheyAre) {
     EXPECT_TRUE(next.keys_address == first.keys_address) << "the keys lie somewhere else than before";
     EXPECT_TRUE(next.values_address == first.values_address) << "the values lie somewhere else than before";
   }
+}
+
+TEST(Workshop, AStepOnAFullWindowCopiesItsTokenAndNothingElse) {
+  const auto inner = make_checked_cache(kSmallShape, {.window = 3, .capacity = kSmallShape.context});
+  CopyCountingCache cache(*inner);
+  for (int64_t step = 0; step < 8; ++step) forward_numbered(cache, 1);
+  EXPECT_EQ(cache.copied(), Numbers(8, key_value_bytes(kSmallShape, 1, 1, 4)));
+  EXPECT_EQ(cache.bytes(), key_value_bytes(kSmallShape, 1, 3, 4));
 }
 
 TEST(Workshop, ATokenTooManyIsRefusedBeforeAnythingIsWritten) {

@@ -20,7 +20,7 @@ struct Promises {
   std::vector<Property> properties;  // in the order in which one would make them hold
 };
 
-/// Of chapters 2 to 5, in order. Every property can hold for one and the same cache.
+/// Of chapters 2 to 6, in order. Every property can hold for one and the same cache.
 const std::vector<Promises>& all_promises();
 
 }  // namespace kvbook

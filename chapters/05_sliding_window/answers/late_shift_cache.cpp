@@ -79,6 +79,8 @@ void LateShiftCache::on_abandon() {  // filled_ has not moved, so there is nothi
   if (length() == 0) release();
 }
 
+void LateShiftCache::on_truncate() { filled_ = length(); }  // nothing was shifted yet, or it would be refused
+
 void LateShiftCache::reset() {
   KVCache::reset();
   release();

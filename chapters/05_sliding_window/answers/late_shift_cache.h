@@ -27,6 +27,7 @@ class LateShiftCache final : public KVCache {
   void on_begin(const Step& step) override;
   void on_commit() override;
   void on_abandon() override;
+  void on_truncate() override;
   // ANCHOR_END: contract
 
  private:

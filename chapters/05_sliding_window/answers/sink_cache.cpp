@@ -40,8 +40,10 @@ void SinkCache::on_begin(const Step& step) {
 KeyValues SinkCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
   check_update(layer, key, value);
   const bool first = !keys_[layer].defined();  // then there is nothing to join: a clone, as in chapter 2
-  joined_keys_[layer] = first ? key.clone() : torch::cat({keys_[layer], key}, kSeqAxis);
-  joined_values_[layer] = first ? value.clone() : torch::cat({values_[layer], value}, kSeqAxis);
+  const int64_t held = static_cast<int64_t>(joined_positions_.size()) - new_tokens();
+  joined_keys_[layer] = first ? key.clone() : torch::cat({keys_[layer].narrow(kSeqAxis, 0, held), key}, kSeqAxis);
+  joined_values_[layer] =
+      first ? value.clone() : torch::cat({values_[layer].narrow(kSeqAxis, 0, held), value}, kSeqAxis);
   return {joined_keys_[layer], joined_values_[layer], visible_};
 }
 

@@ -94,6 +94,38 @@ PICTURES = {
         "each row's band begins one key later.",
         "05_sliding_window_turn",
     ),
+    "06_ring_buffer_strip": _of_traces(
+        "strip",
+        "Eight forwards of chapter 6 with a window of 6. Nothing moves: once six tokens are held, each new one takes the "
+        "slot of the oldest, one further to the right every time. A turn of four tokens stands behind the six slots for "
+        "one forward.",
+        "06_ring_buffer_turn",
+    ),
+    "06_ring_buffer_mask": _of_traces(
+        "mask",
+        "The mask of four new tokens on a full ring of 6. The old keys' columns are out of order, so what a token sees "
+        "of them is not one run; each sees six keys, itself the last.",
+        "06_ring_buffer_turn",
+    ),
+    "07_ragged_batch_strip": _of_traces(
+        "strip",
+        "Two rows of chapter 7, forward by forward. Both prompts are fed in one forward, a long one and a short one; then "
+        "each row gets one token at a time and grows from its own length.",
+        "07_ragged_batch_rows",
+    ),
+    "07_ragged_batch_mask": _of_traces(
+        "mask",
+        "The mask of the short row in the first forward: its tokens see a triangle; the columns that only the longer row "
+        "needs are seen by none of them.",
+        "07_ragged_batch_rows",
+    ),
+    "windows_cache_time": Picture(
+        "lengths",
+        "by_window",
+        ("results/windows.json",),
+        "Milliseconds inside the cache per token against the window, 128, 256 and 512. The window that shifts rises with "
+        "W; the ring stays flat near the bottom.",
+    ),
     "lengths_speed": _of_lengths(
         "speed",
         "Decode tokens per second against the prompt's length, 32 to 992 tokens. Without a cache the rate falls towards "
@@ -102,8 +134,8 @@ PICTURES = {
     "lengths_cache_time": _of_lengths(
         "cache_time",
         "Milliseconds inside the cache per token against the prompt's length. Both caches that use torch::cat rise in a "
-        "straight line, the preallocated ones stay flat near zero; the window of 256 steps up once it is full and "
-        "stays there.",
+        "straight line, the preallocated ones stay flat near zero; the shifting window of 256 steps up once it is full "
+        "and stays there, the ring of 256 does not.",
     ),
     "lengths_memory": _of_lengths(
         "memory",

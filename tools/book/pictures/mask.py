@@ -34,18 +34,20 @@ def bracket(axes, first, last, y, words):
 
 def draw(trace):
     forward = telling_forward(trace)
-    token = traces.tokens(trace)
+    token = traces.tokens(trace, forward)
     visible = forward["visible"]
-    first, start = forward["first_position"], traces.first_key(forward)
-    rows, keys = len(visible), len(visible[0])
-    unwritten = max(0, len(forward["after"]) - keys)  # buffers that are longer than what is committed
+    first, positions = forward["first_position"], forward["keys"]
+    rows, keys = len(visible), len(positions)
+    unwritten = 0 if "row" in forward else max(0, len(forward["after"]) - keys)  # buffers longer than what is committed
     bottom = TOP + CELL * rows
     figure, axes = style.canvas(bottom + 26, width=max(LEFT + CELL * (keys + unwritten) + 8, 420))
 
-    for j in range(keys):
+    for j, position in enumerate(positions):
         x = LEFT + CELL * j + CELL / 2
-        style.text(axes, x, TOP - 10, str(start + j), 11, "soft", "center")
-        style.text(axes, x + 1, TOP - 22, token[start + j].strip(), 11, "ink", "center", "bottom", rotation=90)
+        there = position != traces.NO_TOKEN  # else a column that another row needs
+        style.text(axes, x, TOP - 10, str(position) if there else "–", 11, "soft", "center")
+        if there:
+            style.text(axes, x + 1, TOP - 22, token[position].strip(), 11, "ink", "center", "bottom", rotation=90)
     for i in range(rows):
         middle = TOP + CELL * i + CELL / 2
         style.text(axes, LEFT - 34, middle, token[first + i].strip(), 12, "ink", "right")
@@ -55,15 +57,18 @@ def draw(trace):
     style.text(axes, LEFT - 10, TOP - 10, "queries ↓", 11, "soft", "right")
     style.text(axes, LEFT - 10, TOP - 34, "keys →", 11, "soft", "right")
 
-    old = first - start
+    nobodys = positions.count(traces.NO_TOKEN)  # the last columns
+    old = sum(position < first for position in positions) - nobodys  # the first columns
     if old > 0:
         edge = LEFT + CELL * old
         axes.plot([edge, edge], [TOP - 4, bottom + 4], color=style.colour("evicted"), linewidth=2, clip_on=False)
-        words = f"P = {first} committed" if start == 0 else f"P = {first}, {old} of them held"
+        words = f"P = {first} committed" if old == first else f"P = {first}, {old} of them held"
         bracket(axes, 0, old - 1, 22, words)
-        bracket(axes, old, keys - 1, 22, f"T = {rows} new")
+        bracket(axes, old, keys - nobodys - 1, 22, f"T = {rows} new")
     else:
-        bracket(axes, 0, keys - 1, 22, f"T = {rows} tokens, all new")
+        bracket(axes, 0, keys - nobodys - 1, 22, f"{rows} new" if nobodys else f"T = {rows} tokens, all new")
+    if nobodys:
+        bracket(axes, keys - nobodys, keys - 1, 22, "nobody's")
     if unwritten:
         box = dict(width=CELL * unwritten - 4, height=CELL * rows - 4, clip_on=False)
         axes.add_patch(

@@ -39,17 +39,23 @@ def legend(axes, x, y, signs):
     return x
 
 
-def fed_text(forward, token, room=17):
-    first, count = forward["first_position"], len(forward["ids"])
-    whole = "".join(token[position] for position in range(first, first + count)).strip()
+def fed_text(forward, words, room=17):
+    fed = [words[number] for number in forward["ids"]]
+    whole = "".join(fed).strip()
     if len(whole) <= room:
         return whole
-    return f"{count} tokens, … {token[first + count - 1].strip()}"
+    return f"{len(fed)} tokens, … {fed[-1].strip()}"
+
+
+def position_text(forward):
+    first, count = forward["first_position"], len(forward["ids"])
+    text = str(first) if count == 1 else f"{first}–{first + count - 1}"
+    return f"{forward['row']}:{text}" if "row" in forward else text
 
 
 def draw(trace):
     forwards = trace["forwards"]
-    token = traces.tokens(trace)
+    words = traces.words()
     top = 62
     figure, axes = style.canvas(top + ROW * len(forwards) + 6)
     signs = [(traces.NEW, "new", 62), (traces.HELD, "held", 62)]
@@ -59,23 +65,23 @@ def draw(trace):
         signs.append((traces.EMPTY, "empty", 70))
     end = legend(axes, LEFT, 14, signs)
     style.text(axes, end, 14, "number: the token's position", 11, "soft")
-    for x, words, ha in (
-        (POSITION, "position", "right"),
+    for x, head, ha in (
+        (POSITION, "row:pos." if "row" in forwards[0] else "position", "right"),
         (FED, "tokens fed", "left"),
         (LEFT + 1, "slots during the forward", "left"),
         (RIGHT_KEYS, "keys seen", "right"),
         (RIGHT_BYTES, "held after", "right"),
     ):
-        style.text(axes, x, 44, words, 11, "soft", ha)
+        style.text(axes, x, 44, head, 11, "soft", ha)
     for i, forward in enumerate(forwards):
         y = top + ROW * i
         middle = y + SQUARE / 2
-        first, count = forward["first_position"], len(forward["ids"])
-        style.text(axes, POSITION, middle, str(first) if count == 1 else f"{first}–{first + count - 1}", 12, "soft", "right")
-        style.text(axes, FED, middle, fed_text(forward, token), 12)
+        style.text(axes, POSITION, middle, position_text(forward), 12, "soft", "right")
+        style.text(axes, FED, middle, fed_text(forward, words), 12)
         for column, slot in enumerate(traces.slots(forward)):
             label = "" if slot.position == traces.NO_TOKEN else str(slot.position)
             square(axes, LEFT + SQUARE * column, y, slot.state, label)
-        style.text(axes, RIGHT_KEYS, middle, str(len(forward["visible"][0])), 12, "ink", "right")
+        keys = sum(position != traces.NO_TOKEN for position in forward["keys"])
+        style.text(axes, RIGHT_KEYS, middle, str(keys), 12, "ink", "right")
         style.text(axes, RIGHT_BYTES, middle, traces.bytes_text(forward["bytes"]), 12, "ink", "right")
     return figure

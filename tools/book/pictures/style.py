@@ -29,6 +29,7 @@ COLOURS = {
     "three": ("#b0528a", "#e59ac7"),
     "four": ("#0072b2", "#56b4e9"),
     "five": ("#00785a", "#2fc79d"),
+    "six": ("#8a5a00", "#e6b422"),
 }
 _STAND_IN = {name: f"#e0{number:02x}d7" for number, name in enumerate(COLOURS)}
 

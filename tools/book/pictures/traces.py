@@ -29,35 +29,31 @@ def words():
     return {number: text.replace("Ġ", " ") for text, number in json.loads(VOCABULARY.read_text()).items()}
 
 
-def tokens(trace):
-    """The text of the token at every position that was fed."""
-    text_of = words()
-    return {
-        forward["first_position"] + i: text_of[number]
-        for forward in trace["forwards"]
-        for i, number in enumerate(forward["ids"])
-    }
-
-
-def first_key(forward):
-    """The position of the key in the mask's column 0: the columns end with the tokens fed."""
-    return forward["first_position"] + len(forward["ids"]) - len(forward["visible"][0])
+def tokens(trace, upto=None):
+    """The text of the token at every position that was fed; with `upto` in the row of that forward, up to it."""
+    text_of, found = words(), {}
+    for forward in trace["forwards"]:
+        if upto is None or forward.get("row") == upto.get("row"):
+            found |= {forward["first_position"] + i: text_of[number] for i, number in enumerate(forward["ids"])}
+        if forward is upto:
+            break
+    return found
 
 
 def slots(forward):
     """Every slot during one forward, old tokens and new ones; the same as slot_states() in common/trace_text.cpp."""
     kept = set(forward["after"])
-    found = [Slot(p, EMPTY if p == NO_TOKEN else HELD if p in kept else EVICTED) for p in forward["before"]]
-    # Buffers are made in the first forward: their slots are there, and empty, as it writes.
-    found += [Slot(NO_TOKEN, EMPTY)] * (len(forward["after"]) - len(found))
-    for position in range(forward["first_position"], forward["first_position"] + len(forward["ids"])):
-        fresh = Slot(position, NEW if position in kept else EVICTED)
-        free = next((i for i, slot in enumerate(found) if slot.state == EMPTY), None)
-        if free is None:
-            found.append(fresh)
-        else:
-            found[free] = fresh
-    return found
+
+    def state(position):
+        if position == NO_TOKEN:
+            return EMPTY
+        if position not in kept:
+            return EVICTED
+        return NEW if position >= forward["first_position"] else HELD
+
+    found = [Slot(position, state(position)) for position in forward["keys"]]
+    room = 0 if "row" in forward else len(forward["after"]) - len(found)  # rows show what attention is given
+    return found + [Slot(NO_TOKEN, EMPTY)] * room
 
 
 def bytes_text(count):

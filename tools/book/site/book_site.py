@@ -101,7 +101,7 @@ def stepper_data():
     """The traces, and the text of every id in them, as a script: pages opened from file:// may not read files."""
     chosen = {}
     for file in sorted((traces.DATA / "results" / "traces").glob("*.json")):
-        if not file.stem.endswith("_turn"):
+        if not file.stem.endswith(("_turn", "_rows")):
             chosen[file.stem] = json.loads(file.read_text())
     used = {number for trace in chosen.values() for forward in trace["forwards"] for number in forward["ids"]}
     words = {number: text for number, text in traces.words().items() if number in used}
