@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "chapters/chapters.h"
 #include "common/batch_generation.h"
+#include "common/drawn_lengths.h"
 #include "common/generate.h"
 #include "common/ids.h"
 #include "common/machine.h"
@@ -141,19 +141,11 @@ Json batches_json(const std::vector<BatchSamples>& all) {
 
 // ---- how much is padding --------------------------------------------------------------------------------------------
 
-/// A log-normal length, as those of prompts and answers often are: `middle` is the median.
-int64_t drawn_length(std::mt19937_64& draw, double middle, int64_t least, int64_t most) {
-  // Box and Muller, since std::normal_distribution gives other numbers with other libraries.
-  const auto uniform = [&] { return (static_cast<double>(draw() >> 11) + 0.5) * 0x1.0p-53; };
-  const double normal = std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform());
-  return std::clamp(static_cast<int64_t>(std::lround(middle * std::exp(0.8 * normal))), least, most);
-}
-
 std::vector<Request> drawn_requests(const BatchingOptions& options, int64_t vocabulary) {
   std::mt19937_64 draw(64);
   std::vector<Request> requests;
   for (int64_t i = 0; i < options.requests; ++i) {
-    const int64_t prompt = drawn_length(draw, 48, 4, 256), answer = drawn_length(draw, 24, 1, 96);
+    const int64_t prompt = drawn_length(draw, 48, 0.8, 4, 256), answer = drawn_length(draw, 24, 0.8, 1, 96);
     requests.push_back({drawn_prompt(draw, prompt, vocabulary), answer});
   }
   return requests;

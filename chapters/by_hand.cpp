@@ -24,7 +24,7 @@ const Numbers kTokens = {4, 9, 4};  // the beginning of the prompt in data/golde
 /// How the three tokens are fed, and the sizes that make a chapter's point.
 struct Example {
   Numbers feed = {};
-  int64_t window = 8, capacity = 8;
+  int64_t window = 8, capacity = 8, page = 2;
   std::vector<std::vector<Numbers>> rows =
       {};  // instead: the tokens of each row, a forward each; the last row is shown
 };
@@ -36,6 +36,7 @@ const std::map<std::string, Example> kExamples = {
     {"05_sliding_window", {.feed = {1, 2}, .window = 2}},
     {"06_ring_buffer", {.feed = {1, 1, 1}, .window = 2}},
     {"07_ragged_batch", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
+    {"08_paged", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
 };
 
 /// Query, key and value of layer 0's first head, [T, D] each, for tokens that stand at `first` and after.
@@ -138,7 +139,7 @@ std::string positions_text(int64_t P, int64_t T) {
 void show_rows(const Chapter& chapter, const Checkpoint& nano, const Example& example) {
   Gpt2 model(nano);
   const auto B = static_cast<int64_t>(example.rows.front().size()), shown = B - 1;
-  const auto inner = chapter.make_cache(model->shape(), {.window = 8, .capacity = 8, .rows = B});
+  const auto inner = chapter.make_cache(model->shape(), {.window = 8, .capacity = 8, .rows = B, .page = example.page});
   FirstLayer cache(*inner, shown);
   for (const std::vector<Numbers>& tokens : example.rows) {
     int64_t T = 0;

@@ -7,6 +7,7 @@
 #include "chapters/05_sliding_window/sliding_window_cache.h"
 #include "chapters/06_ring_buffer/ring_buffer_cache.h"
 #include "chapters/07_ragged_batch/ragged_batch_cache.h"
+#include "chapters/08_paged/paged_cache.h"
 
 namespace kvbook {
 namespace {
@@ -36,6 +37,9 @@ std::vector<Chapter> make_chapters() {
       {.name = "07_ragged_batch", .same_tokens_as = "04_preallocated", .change = "gives every row a length of its own",
        .takes_chunk = true, .takes_turns = true, .takes_rows = true,
        .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<RaggedBatchCache>(shape, shape.context, o.rows); }},
+      {.name = "08_paged", .same_tokens_as = "04_preallocated", .change = "keeps tokens in pages that rows can share",
+       .takes_chunk = true, .takes_turns = true, .takes_rows = true, .takes_pages = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<PagedCache>(shape, o.page, o.pool_pages, o.rows); }},
   };
 }
 // clang-format on

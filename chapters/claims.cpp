@@ -9,10 +9,13 @@
 #include "chapters/05_sliding_window/sliding_window_cache.h"
 #include "chapters/06_ring_buffer/ring_buffer_cache.h"
 #include "chapters/07_ragged_batch/ragged_batch_cache.h"
+#include "chapters/08_paged/paged_cache.h"
+#include "chapters/08_paged/waste.h"
 #include "chapters/chapters.h"
 #include "common/batch_generation.h"
 #include "common/cli.h"
 #include "common/console_text.h"
+#include "common/drawn_lengths.h"
 #include "common/generate.h"
 #include "common/ids.h"
 #include "common/model_source.h"
@@ -228,6 +231,71 @@ int padding() {
   return status;
 }
 
+int waste() {
+  constexpr int64_t kContext = 1024, kSlots = 8 * kContext;
+  std::mt19937_64 draw(64);
+  std::vector<Length> requests;
+  int64_t tokens = 0, longest = 0;
+  for (int i = 0; i < 64; ++i) {
+    const int64_t prompt = drawn_length(draw, 96, 1.0, 4, 512), answer = drawn_length(draw, 128, 1.0, 1, 512);
+    requests.push_back({prompt, answer});
+    tokens += prompt + answer - 1;
+    longest = std::max(longest, prompt + answer - 1);
+  }
+  fmt::print("64 requests of log-normal lengths, {} tokens in all, {} the longest; {} slots, context {}\n", tokens,
+             longest, kSlots, kContext);
+  fmt::print("shares of the slots while somebody waits for room\n\n");
+  fmt::print("{:<30}{:>8}{:>8}{:>8}{:>9}{:>7}{:>9}{:>7}\n", "", "used", "inner", "outer", "at once", "steps", "put off",
+             "again");
+  const auto row = [&](const std::string& name, const std::unique_ptr<Reservation>& reservation) {
+    const Usage usage = serve(*reservation, kSlots, requests);
+    fmt::print("{:<30}{:>6.1f} %{:>6.1f} %{:>6.1f} %{:>9.1f}{:>7}{:>9}{:>7}\n", name, 100 * usage.used,
+               100 * usage.inner, 100 * usage.outer, usage.at_once, usage.steps, usage.put_off, usage.again);
+  };
+  row("the most a request may need", reserve_the_most(kSlots, kContext));
+  row("the next power of two", reserve_powers_of_two(kSlots));
+  for (const int64_t page : {128, 32, 16, 8}) row(fmt::format("pages of {}", page), reserve_pages(kSlots, page));
+  return 0;
+}
+
+int sharing() {
+  constexpr int64_t kOpening = 100, kNew = 12, kRows = 4;
+  std::vector<Request> requests;
+  for (const char* question : {" Who", " Where", " Then", " But", " And", " So", " One", " The"}) {
+    std::vector<int64_t> prompt = to_ids(beginning(kOpening));
+    for (const int64_t id : tales().tokenizer->encode(question)) prompt.push_back(id);
+    requests.push_back({prompt, kNew});
+  }
+  Gpt2 model(tales().checkpoint);
+  const ModelShape shape = model->shape();
+  fmt::print("{} prompts that begin with the same {} tokens, {} rows, {} new tokens each\n\n", requests.size(),
+             kOpening, kRows, kNew);
+  fmt::print("{:<32}{:>12}{:>10}{:>22}  {}\n", "", "tokens fed", "adopted", "slots at the most", "tokens as alone");
+  int status = 0;
+  const auto serve_all = [&](const std::string& name, KVCache& cache, const std::function<int64_t()>& slots) {
+    BatchOptions options{.rows = kRows};
+    int64_t most = 0;
+    options.on_token = [&](size_t, int64_t) { most = std::max(most, slots()); };
+    const BatchGeneration done = generate_batch(model, cache, requests, options);
+    bool same = true;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto alone = find_chapter("04_preallocated").make_cache(shape, default_cache_options(shape));
+      const Generation solo = generate(model, *alone, to_row(requests[i].prompt), {.new_tokens = kNew});
+      same = same && solo.new_ids.equal(done.answers[i].new_ids);
+    }
+    fmt::print("{:<32}{:>12}{:>10}{:>22}  {}\n", name, done.real_tokens, done.adopted_tokens, most,
+               same ? "yes" : "NO");
+    if (!same) status = 1;
+  };
+  RaggedBatchCache ragged(shape, shape.context, kRows);
+  serve_all("07_ragged_batch", ragged, [&] { return kRows * shape.context; });
+  PagedCache paged(shape, /*page=*/16, /*pool_pages=*/0, kRows);
+  const auto used = [&] { return paged.tables().pool().used() * 16; };
+  serve_all("08_paged, four at once", paged, used);
+  serve_all("08_paged, the same once more", paged, used);
+  return status;
+}
+
 /// Each returns the exit status: 1 if tokens differ that must agree.
 const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"operations", {"\"A KV cache makes generation O(n)\"; \"without one the cost is exponential\"", operations}},
@@ -236,6 +304,8 @@ const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"long_chunk", {"\"A prompt longer than the window cannot work\"", long_chunk}},
     {"order", {"\"Keys must be put back in time order before attention\"", order}},
     {"padding", {"\"Pad on the left, or the model is wrong\"", padding}},
+    {"waste", {"\"Every request needs room for the longest answer\"", waste}},
+    {"sharing", {"\"Requests with the same beginning are served as any others\"", sharing}},
     {"take_back", {"\"Cutting the cache back is just setting the length\"", take_back}},
 };
 

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "common/ids.h"
+#include "common/out_of_pages.h"
 
 namespace kvbook {
 namespace {
@@ -13,6 +14,7 @@ struct BatchRow {
   std::optional<size_t> request = {};
   std::vector<int64_t> to_feed = {};  // what is left of the prompt, or the token chosen last; empty: nothing to do
   bool in_prompt = false;
+  int64_t admitted = 0;  // the how manieth; 0: there is no request
 };
 
 /// Some rows of the cache and the tokens that each is to be fed.
@@ -56,7 +58,7 @@ class BatchLoop {
     TORCH_CHECK_VALUE(options.rows >= 1, "at least 1 row is needed, not ", options.rows);
     TORCH_CHECK_VALUE(cache.ragged(),
                       "several requests need a cache whose rows have lengths of their own "
-                      "(07_ragged_batch)");
+                      "(07_ragged_batch, 08_paged)");
     rows_.resize(options.rows);
     for (int64_t row = 0; row < options.rows; ++row) {
       TORCH_CHECK_VALUE(cache.length(row) == 0, "row ", row, " of the cache holds ", cache.length(row),
@@ -69,6 +71,7 @@ class BatchLoop {
       const GenerateOptions alone{
           .new_tokens = requests[request].new_tokens, .stop_at = options.stop_at, .clock = options.clock};
       decoders_.emplace_back(alone, tokens, room_after(tokens, config.context));
+      texts_.push_back(requests[request].prompt);
       waiting_.push_back(request);
     }
   }
@@ -104,12 +107,19 @@ class BatchLoop {
   bool admit() {
     const bool any_works = std::any_of(rows_.begin(), rows_.end(), works);
     if (is_static() && any_works) return true;  // nobody joins a batch that has begun
+    if (!any_works) admits_ = true;
     for (int64_t row = 0; row < options_.rows; ++row) {
       if (works(rows_[row])) continue;
       if (rows_[row].request) cache_.truncate(row, 0);
       rows_[row] = {};
-      if (waiting_.empty()) continue;
-      rows_[row] = {.request = waiting_.front(), .to_feed = requests_[waiting_.front()].prompt, .in_prompt = true};
+      if (waiting_.empty() || !admits_) continue;
+      const std::vector<int64_t>& text = texts_[waiting_.front()];
+      const int64_t adopted = cache_.adopt_prefix(row, text);
+      done_.adopted_tokens += adopted;
+      rows_[row] = {.request = waiting_.front(),
+                    .to_feed = {text.begin() + adopted, text.end()},
+                    .in_prompt = true,
+                    .admitted = ++admissions_};
       waiting_.pop_front();
     }
     return std::any_of(rows_.begin(), rows_.end(), works);
@@ -131,10 +141,44 @@ class BatchLoop {
     return tokens;
   }
 
+  // ANCHOR: preempt
+  /// The pool is short. The request that came last gives its pages back and waits, in front of the others, for its text
+  /// so far to be fed again. Nobody is admitted until one has finished, or the same would happen in the next step.
+  /// False if there is only one.
+  bool preempt() {
+    const auto last = std::max_element(rows_.begin(), rows_.end(),
+                                       [](const auto& a, const auto& b) { return a.admitted < b.admitted; });
+    if (std::count_if(rows_.begin(), rows_.end(), [](const auto& r) { return r.admitted > 0; }) < 2) return false;
+    cache_.truncate(last - rows_.begin(), 0);
+    if (works(*last)) {
+      waiting_.push_front(*last->request);
+      done_.preemptions += 1;
+    }
+    *last = {};
+    admits_ = false;
+    return true;
+  }
+
+  /// Its hidden states, or nothing: then there was no room, and the tokens are still to be fed.
+  torch::Tensor hidden_if_room(const Feed& feed, const Step& step) {
+    try {
+      return last_of_each(model_->hidden(step, cache_), step);
+    } catch (const OutOfPages&) {  // before anything was written
+      for (size_t b = 0; b < feed.rows.size(); ++b) {
+        std::vector<int64_t>& to_feed = rows_[feed.rows[b]].to_feed;
+        to_feed.insert(to_feed.begin(), feed.tokens[b].begin(), feed.tokens[b].end());
+      }
+      if (!preempt()) throw;
+      return {};
+    }
+  }
+  // ANCHOR_END: preempt
+
   // ANCHOR: forward
   void forward(const Feed& feed) {
     const Step step = padded_step(feed, options_.pad_left);
-    const torch::Tensor hidden = last_of_each(model_->hidden(step, cache_), step);
+    const torch::Tensor hidden = hidden_if_room(feed, step);
+    if (!hidden.defined()) return;
     done_.forwards += 1;
     const int64_t real = step.counts.sum().item<int64_t>();
     done_.real_tokens += real;
@@ -155,7 +199,11 @@ class BatchLoop {
     GreedyDecoder& decoder = decoders_[*row.request];
     const auto id = decoder.choose(logits).item<int64_t>();
     row.in_prompt = false;
-    if (!decoder.finished()) row.to_feed = {id};
+    texts_[*row.request].push_back(id);
+    if (!decoder.finished())
+      row.to_feed = {id};
+    else
+      admits_ = true;
     if (options_.on_token) options_.on_token(*row.request, id);
   }
   // ANCHOR_END: forward
@@ -165,8 +213,11 @@ class BatchLoop {
   const std::vector<Request>& requests_;
   const BatchOptions& options_;
   std::vector<BatchRow> rows_;
-  std::vector<GreedyDecoder> decoders_;  // a request each
+  std::vector<GreedyDecoder> decoders_;      // a request each
+  std::vector<std::vector<int64_t>> texts_;  // a request each: its prompt and what was chosen so far
   std::deque<size_t> waiting_;
+  bool admits_ = true;
+  int64_t admissions_ = 0;
   BatchGeneration done_;
 };
 

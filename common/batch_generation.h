@@ -36,6 +36,8 @@ struct BatchGeneration {
   int64_t forwards = 0;
   int64_t real_tokens = 0;     // fed
   int64_t padding_tokens = 0;  // computed beside them
+  int64_t adopted_tokens = 0;  // not fed, since the cache had them (chapter 8)
+  int64_t preemptions = 0;     // of requests that had to give their pages back and be fed again (chapter 8)
 
   int64_t new_tokens() const;    ///< of all requests
   double all_started() const;    ///< when the last request got its first token
@@ -45,11 +47,13 @@ struct BatchGeneration {
 };
 
 /// Generates greedily for all requests, each as if it were alone. Prompts first: rows that have one to be fed share a
-/// forward; then all rows decode together. Every request that has finished leaves its row empty.
+/// forward; then all rows decode together. Every request that has finished leaves its row empty. A request adopts what
+/// the cache has of its beginning (adopt_prefix).
 /// The cache must be empty and made for options.rows rows.
 /// @throws c10::ValueError or IndexError as generate() for any of the requests, or for a cache of another kind, with
 /// fewer rows or with tokens in it, before anything is fed. What the cache refuses later, or logits that are not
-/// finite, end all requests: reset the cache then.
+/// finite, end all requests: reset the cache then. But for OutOfPages: the last request admitted is put off, as long as
+/// there is another.
 BatchGeneration generate_batch(Gpt2& model, KVCache& cache, const std::vector<Request>& requests,
                                const BatchOptions& options);
 

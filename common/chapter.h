@@ -14,9 +14,11 @@ namespace kvbook {
 
 /// What a reader may ask of a cache. Each chapter takes what has a meaning for it.
 struct CacheOptions {
-  int64_t window;    // W: tokens that a query sees, itself included
-  int64_t capacity;  // C: slots
-  int64_t rows = 0;  // of a cache whose rows have lengths of their own; 0: as many as the first step has
+  int64_t window;          // W: tokens that a query sees, itself included
+  int64_t capacity;        // C: slots
+  int64_t rows = 0;        // of a cache whose rows have lengths of their own; 0: as many as the first step has
+  int64_t page = 16;       // tokens
+  int64_t pool_pages = 0;  // 0: room for every row up to the context
 };
 
 /// Both as large as the context: nothing is forgotten, nothing refused early.
@@ -32,7 +34,8 @@ struct Chapter {
   bool takes_turns = false;
   bool takes_window = false;
   bool takes_capacity = false;
-  bool takes_rows = false;  // several prompts at once, each of its own length
+  bool takes_rows = false;   // several prompts at once, each of its own length
+  bool takes_pages = false;  // a pool of pages of a given size
 
   /// Why a chunk of two or more tokens is refused once the cache holds some; empty where it is not.
   std::string no_chunk_on_history = {};

@@ -20,7 +20,8 @@ namespace kvbook {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt or capacity";
+constexpr int64_t kMostPages = int64_t{1} << 22;  // and tokens of a page: products fit, and lists of pages the memory
+constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt, capacity or pool";
 
 /// Fit for one line of a terminal, whatever a reader or a file put into it.
 std::string one_line(std::string text) {
@@ -67,6 +68,12 @@ void check_at_least_one(const char* flag, std::optional<int64_t> value) {
   if (value && *value < 1) throw UsageError(fmt::format("{} must be at least 1, not {}", flag, *value));
 }
 
+void check_pages(const char* flag, std::optional<int64_t> value) {
+  if (value && (*value < 1 || *value > kMostPages)) {
+    throw UsageError(fmt::format("{} must be between 1 and {}, not {}", flag, kMostPages, *value));
+  }
+}
+
 /// The options of one command line, before they are checked.
 struct RawOptions {
   std::string dtype = "float32", pad = "right", json, trace;
@@ -83,8 +90,9 @@ std::vector<Input> prompts_of(const RawOptions& raw, const Chapter& chapter) {
   for (const std::string& text : raw.prompts) prompts.emplace_back(without_mark(text));
   for (const std::string& ids : raw.prompt_ids) prompts.emplace_back(parse_ids(ids, "--prompt-ids"));
   if (prompts.size() > 1 && !chapter.takes_rows) {
-    throw UsageError(fmt::format("{} prompts are given and {} takes one: leave the others out, or use 07_ragged_batch",
-                                 prompts.size(), chapter.name));
+    throw UsageError(
+        fmt::format("{} prompts are given and {} takes one: leave the others out, or use 07_ragged_batch or 08_paged",
+                    prompts.size(), chapter.name));
   }
   return prompts;
 }
@@ -212,6 +220,11 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--rows", options.rows, "prompts at once, the others wait (default: all of them)"),
         chapter.takes_rows)
       ->check(whole_number_fault);
+  where(app.add_option("--page", options.page, "tokens that a page has room for (default: 16)"), chapter.takes_pages)
+      ->check(whole_number_fault);
+  where(app.add_option("--pool-pages", options.pool_pages, "pages of all rows (default: rows x context / page)"),
+        chapter.takes_pages)
+      ->check(whole_number_fault);
   where(app.add_option("--pad", raw.pad, "left or right: where the padding of shorter prompts stands"),
         chapter.takes_rows)
       ->capture_default_str();
@@ -266,6 +279,8 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   check_at_least_one("--window", options.window);
   check_at_least_one("--capacity", options.capacity);
   check_at_least_one("--rows", options.rows);
+  check_pages("--page", options.page);
+  check_pages("--pool-pages", options.pool_pages);
   return options;
 }
 
@@ -291,6 +306,8 @@ int exit_status_of(const std::string& program_name, const std::function<int()>& 
   } catch (const c10::Error& error) {
     fault = fault_of(error);
   } catch (const std::bad_alloc&) {
+    fault = kNotEnoughMemory;
+  } catch (const std::length_error&) {  // a list that no memory could hold
     fault = kNotEnoughMemory;
   } catch (const std::exception& error) {
     fault = error.what();

@@ -27,6 +27,7 @@ struct ProgramOptions {
   int64_t new_tokens = 200;
   std::optional<int64_t> chunk, window, capacity;
   std::optional<int64_t> rows;  // prompts at once, the others wait; undefined: all of them
+  std::optional<int64_t> page, pool_pages;
   bool pad_left = false;
   torch::ScalarType dtype = torch::kFloat32;
   int threads = 1;

@@ -34,6 +34,10 @@ class ForwardingCache : public KVCache {
     }
   }
 
+  int64_t on_adopt(int64_t row, const std::vector<int64_t>& prompt) override {
+    return inner_.adopt_prefix(row, prompt);
+  }
+
  private:
   KVCache& inner_;
 };

@@ -137,7 +137,7 @@ void KVCache::abandon() {
   if (!open_) return;
   open_ = false;
   on_abandon();
-  if (is_empty()) forget_layout();  // nothing is held, so nothing binds the next forward
+  if (binds_nothing()) forget_layout();
 }
 
 void KVCache::reset() {
@@ -161,6 +161,16 @@ void KVCache::truncate(int64_t row, int64_t length) {
   if (this->length(row) == length) return;
   lengths_[row] = length;
   on_truncate();
+}
+
+int64_t KVCache::adopt_prefix(int64_t row, const std::vector<int64_t>& prompt) {
+  TORCH_CHECK_VALUE(!prompt.empty(), "there is no token in the prompt");
+  abandon();
+  const int64_t P = length(row);
+  TORCH_CHECK_INDEX(P == 0, "row ", row, " holds ", P, " tokens: truncate it to 0 first");
+  const int64_t adopted = on_adopt(row, prompt);
+  if (adopted > 0) hold(row, adopted);
+  return adopted;
 }
 
 void KVCache::check_truncate(int64_t row, int64_t length) const {

@@ -78,6 +78,12 @@ class KVCache {
   /// @throws c10::ValueError where rows advance together; c10::IndexError as above.
   void truncate(int64_t row, int64_t length);
 
+  /// An empty row takes over what other sequences with the same beginning have left in the cache: at most all tokens of
+  /// `prompt` but the last, whose logits somebody has to compute. Returns how many; the next step feeds the others.
+  /// Abandons an open forward. Here: none (chapter 8 can).
+  /// @throws c10::IndexError if the row is not there or not empty, c10::ValueError if the prompt is empty.
+  int64_t adopt_prefix(int64_t row, const std::vector<int64_t>& prompt);
+
   /// How many of the last tokens truncate() can take back: as many as leave every key held that the next query sees.
   /// Here: all, as long as slots() names every position, else none. A cache that can do better says so.
   virtual int64_t can_give_back(int64_t row = 0) const;
@@ -119,6 +125,9 @@ class KVCache {
   virtual void on_commit() {}            ///< eviction; length() still is the old one
   virtual void on_abandon() {}
   virtual void on_truncate() { on_abandon(); }  ///< length() is the new one already: what lies past it is gone
+  virtual int64_t on_adopt(int64_t, const std::vector<int64_t>&) { return 0; }  ///< how many tokens the row holds now
+  /// Nothing is held that asks for this dtype and device: the next forward may bring others.
+  virtual bool binds_nothing() const { return is_empty(); }
 
   /// The first line of every update: checks the arguments, notes dtype, device and batch, ticks the layer off.
   void check_update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value);
@@ -143,6 +152,7 @@ class KVCache {
 
   bool in_step(int64_t row) const;  ///< a forward is open, and about this row of the cache
   bool is_empty() const;            ///< no row has a committed token
+  void hold(int64_t row, int64_t length) { lengths_[row] = length; }  ///< tokens that another row has fed
 
   // ANCHOR_END: ragged
 

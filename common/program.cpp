@@ -42,6 +42,7 @@ ProgramOptions plain_options(const ProgramOptions& options, const Chapter& chapt
   plain.chunk.reset();
   if (!chapter.takes_window) plain.window.reset();
   plain.capacity.reset();
+  plain.pool_pages.reset();
   return plain;
 }
 
@@ -132,6 +133,8 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
   CacheOptions sizes = default_cache_options(shape);
   sizes.window = std::min(options.window.value_or(sizes.window), shape.context);
   sizes.capacity = options.capacity.value_or(sizes.capacity);
+  sizes.page = options.page.value_or(sizes.page);
+  sizes.pool_pages = options.pool_pages.value_or(sizes.pool_pages);
   return sizes;
 }
 
@@ -162,6 +165,12 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
     throw UsageError(
         fmt::format("--capacity {} is too small for prompt + new tokens - 1 = {}: raise it, or ask for fewer",
                     *options.capacity, most));
+  }
+  const int64_t page = options.page.value_or(CacheOptions{}.page), most_held = std::min(most, context);
+  if (options.pool_pages && most_held > *options.pool_pages * page) {
+    throw UsageError(fmt::format(
+        "--pool-pages {} of {} tokens are too few for prompt + new tokens - 1 = {}: raise it, or ask for fewer",
+        *options.pool_pages, page, most));
   }
 }
 

@@ -298,7 +298,11 @@ TEST(Programs, SeveralPromptsAreAnsweredEachAsAloneInTheOrderGiven) {
   ASSERT_GE(runs.size(), 3U);
   for (const Chapter& chapter : chapters()) {
     if (!chapter.takes_rows) continue;
-    for (const Words& more : std::vector<Words>{{}, {"--pad", "left"}, {"--rows", "2"}, {"--chunk", "3"}}) {
+    std::vector<Words> variants = {{}, {"--pad", "left"}, {"--rows", "2"}, {"--chunk", "3"}};
+    if (chapter.takes_pages) {
+      variants.insert(variants.end(), {{"--page", "1"}, {"--page", "100"}, {"--page", "3", "--pool-pages", "22"}});
+    }
+    for (const Words& more : variants) {
       Words words = rows_of(runs, more);
       words.insert(words.end(), {"--new-tokens", std::to_string(least)});
       const nlohmann::json json = run_json(chapter.name, words);
@@ -445,6 +449,24 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"07_ragged_batch", with_nano({"1", "--prompt-ids", ""}), "--prompt-ids"},
       {"07_ragged_batch", with_nano({"1", "--prompt-ids", "16"}), "id 16"},
       {"07_ragged_batch", with_nano({"1", "--prompt-ids", "1,2,3,4,5,6,7,8,9"}), "prompt 1: the prompt has 9 tokens"},
+      {"07_ragged_batch", with_nano({"1", "--page", "2"}), "--page has no meaning"},
+      {"07_ragged_batch", with_nano({"1", "--pool-pages", "2"}), "--pool-pages has no meaning"},
+      {"08_paged", with_nano({"1", "--page", "0"}), "--page"},
+      {"08_paged", with_nano({"1", "--page", "-4"}), "--page"},
+      {"08_paged", with_nano({"1", "--page", "4194305"}), "--page"},
+      {"08_paged", with_nano({"1", "--pool-pages", "0"}), "--pool-pages"},
+      {"08_paged", with_nano({"1", "--pool-pages", "9223372036854775807"}), "--pool-pages"},
+      {"08_paged", with_nano({"1,2,3", "--page", "2", "--pool-pages", "2", "--new-tokens", "3"}), "too few"},
+      {"08_paged", with_nano({"1", "--prompt-ids", "1,2,3", "--page", "2", "--pool-pages", "2", "--new-tokens", "3"}),
+       "prompt 1: --pool-pages 2 of 2 tokens"},
+      {"08_paged", with_nano({"1", "--page", "4194304", "--pool-pages", "4194304", "--new-tokens", "1"}),
+       "not enough memory"},
+      {"08_paged", with_nano({"1", "--capacity", "4"}), "--capacity has no meaning"},
+      {"paging", {"--steps", "0"}, "--steps"},
+      {"paging", {"--repetitions", "99"}, "--repetitions"},
+      {"paging", {"--json", "-"}, "--json"},
+      {"paging", {"--model", kNano}, "context"},
+      {"pool", {"stray"}, "stray"},
       {"batching", {"--rows", "0"}, "--rows"},
       {"batching", {"--json", "-"}, "--json"},
       {"01_naive", {"--model", std::string(5000, 'x'), "--prompt-ids", "1"}, "no folder"},

@@ -16,14 +16,13 @@ RaggedBatchCache::RaggedBatchCache(const ModelShape& shape, int64_t capacity, in
 void RaggedBatchCache::on_begin(const Step& step) {
   const int64_t B = step_size(), T = new_tokens();
   std::vector<int64_t> rows, lengths, counts;
-  bool neighbours = true, alike = T == 1;
+  bool neighbours = true;
   longest_ = 0;
   for (int64_t b = 0; b < B; ++b) {
     const int64_t row = step_row(b), P = held(b), n = step_count(b);
     TORCH_CHECK_INDEX(P + n <= capacity_, "row ", row, " holds ", P, " of ", capacity_, " tokens and has no room for ",
                       n, " more: give the cache a larger capacity");
     neighbours = neighbours && row == step_row(0) + b;
-    alike = alike && n == 1 && P == held(0);
     longest_ = std::max(longest_, P + n);
     rows.push_back(row);
     lengths.push_back(P);
@@ -31,8 +30,7 @@ void RaggedBatchCache::on_begin(const Step& step) {
   }
   pad_left_ = step.pad_left;
   gather_ = neighbours ? torch::Tensor() : torch::tensor(rows, step.ids.options());
-  visible_.reset();  // alike: one query a row, which sees every key
-  if (!alike) visible_ = ragged_mask(lengths, counts, T, pad_left_, step.ids.device());
+  visible_ = ragged_mask(lengths, counts, T, pad_left_, step.ids.device());
 }
 // ANCHOR_END: on_begin
 
@@ -78,6 +76,7 @@ void RaggedBatchCache::reset() {
 void RaggedBatchCache::release() {
   keys_.reset();
   values_.reset();
+  gather_.reset();
   visible_.reset();
 }
 

@@ -71,6 +71,14 @@ class Rows {
     fed_[row].resize(length);
   }
 
+  /// What the cache has of `prompt` for an empty row, not all of it. Returns how many tokens.
+  int64_t adopt(int64_t row, const Numbers& prompt) {
+    const int64_t adopted = cache_->adopt_prefix(row, prompt);
+    EXPECT_EQ(cache_->length(row), adopted);
+    fed_[row].assign(prompt.begin(), prompt.begin() + adopted);
+    return adopted;
+  }
+
   /// A forward that fails after layer 0.
   void fail(const std::vector<Numbers>& tokens, bool pad_left, const Numbers& rows) {
     cache_->arm();
@@ -150,6 +158,59 @@ TEST_P(RaggedConformance, TokensOfOneRowCanBeTakenBack) {
   rows.feed({{1}, {2}}, pad_left());
   EXPECT_THROW(rows.cache().truncate(1, 3), c10::IndexError);
   EXPECT_THROW(rows.cache().truncate(2, 0), c10::IndexError);
+}
+
+/// A cache that adopts nothing is fed the whole prompt, and has to give the same.
+TEST_P(RaggedConformance, WhatIsAdoptedFromAnotherRowIsAsIfItHadBeenFed) {
+  const Numbers prompt = {5, 6, 7, 8, 1, 2};
+  for (const bool has_left : {false, true}) {
+    Rows rows(cache_case(), 2);
+    rows.feed({prompt, {9}}, pad_left());
+    if (has_left) rows.take_back(0, 0);
+    rows.take_back(1, 0);
+    const int64_t adopted = rows.adopt(1, prompt);
+    EXPECT_LT(adopted, static_cast<int64_t>(prompt.size())) << "the last token has to be computed";
+    rows.feed({{prompt.begin() + adopted, prompt.end()}}, pad_left(), {1});
+    rows.feed({{3}}, pad_left(), {1});
+    if (!has_left) rows.feed({{4}, {3}}, pad_left());
+  }
+}
+
+TEST_P(RaggedConformance, APromptIsNotTakenForAnotherThatDiffersInOneToken) {
+  const Numbers first = {5, 6, 7, 8, 1, 2};
+  Rows rows(cache_case(), 2);
+  rows.feed({first, {9}}, pad_left());
+  for (size_t place = 0; place < first.size(); ++place) {
+    for (const int64_t other : {0, 3, 4, 9, 10, 11, 12, 13}) {
+      Numbers prompt = first;
+      prompt[place] = other;
+      rows.take_back(1, 0);
+      const int64_t adopted = rows.adopt(1, prompt);
+      EXPECT_LE(adopted, static_cast<int64_t>(place));
+      rows.feed({{prompt.begin() + adopted, prompt.end()}}, pad_left(), {1});
+    }
+  }
+}
+
+TEST_P(RaggedConformance, WhatIsAdoptedCanBeTakenBackAndTheOtherRowKeepsIt) {
+  const Numbers prompt = {5, 6, 7, 8, 1};
+  Rows rows(cache_case(), 2);
+  rows.feed({prompt, {9}}, pad_left());
+  rows.take_back(1, 0);
+  const int64_t adopted = rows.adopt(1, prompt);
+  if (adopted > 0) rows.take_back(1, adopted - 1);
+  rows.feed({{3, 4}}, pad_left(), {1});
+  rows.feed({{2}, {2}}, pad_left());
+}
+
+TEST_P(RaggedConformance, Case33NothingIsAdoptedFromAForwardThatFailed) {
+  const Numbers prompt = {5, 6, 7, 8, 1, 2};
+  Rows rows(cache_case(), 2);
+  rows.feed({{9}, {9}}, pad_left());
+  rows.take_back(0, 0);
+  rows.fail({prompt}, pad_left(), {0});
+  const int64_t adopted = rows.adopt(0, prompt);
+  rows.feed({{prompt.begin() + adopted, prompt.end()}}, pad_left(), {0});
 }
 
 TEST_P(RaggedConformance, PositionsCountTokensOnly) {

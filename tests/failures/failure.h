@@ -8,8 +8,10 @@ namespace kvbook {
 /// What is run to show the symptom; said in the words of the programs' flags.
 struct Scene {
   int64_t new_tokens = 24;
-  std::string prompt = {};  // empty: the default one, a tale's opening of 31 tokens
-  std::string beside = {};  // not empty: another prompt in the same batch, which is row 0
+  std::string prompt = {};   // empty: the default one, a tale's opening of 31 tokens
+  std::string beside = {};   // not empty: another prompt in the same batch, which is row 0
+  int64_t rows = 2;          // of that batch; 1: the other prompt comes first
+  bool fails_first = false;  // the prompt was asked before, in a batch, and its first forward failed
   std::optional<int64_t> chunk = {};
   std::optional<int64_t> window = {};
   std::optional<int64_t> capacity = {};

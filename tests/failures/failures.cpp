@@ -27,6 +27,8 @@ Failure shifts_in_update();
 Failure writes_a_chunk_at_once();
 Failure masks_a_ring_by_column();
 Failure resets_on_another_batch();
+Failure trusts_a_hash();
+Failure publishes_what_failed();
 
 const std::vector<Failure>& failures() {
   static const std::vector<Failure> list = {
@@ -35,6 +37,7 @@ const std::vector<Failure>& failures() {
       feeds_the_last_token(),   doubles_when_full(),       context_set_twice(),        mask_without_the_past(),
       prefill_without_a_mask(), unwritten_slots_visible(), evicts_before_it_attends(), no_band_in_a_chunk(),
       shifts_in_update(),       writes_a_chunk_at_once(),  masks_a_ring_by_column(),   resets_on_another_batch(),
+      trusts_a_hash(),          publishes_what_failed(),
   };
   return list;
 }

@@ -41,6 +41,15 @@ struct Told {
   int64_t bytes = 0;            // held at the end, whatever the cache says of itself
 };
 
+/// A batch whose forward fails.
+void try_batch(Gpt2& model, KVCache& cache, const std::vector<Request>& requests, int64_t rows) {
+  try {
+    generate_batch(model, cache, requests, {.rows = rows});
+  } catch (const c10::Error&) {
+    cache.abandon();
+  }
+}
+
 Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& named) {
   const Scene& scene = failure.scene;
   const bool wrong = chapter.name == failure.chapter.name;
@@ -54,7 +63,8 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
   CacheOptions options = default_cache_options(shape);
   options.window = scene.window.value_or(options.window);
   options.capacity = scene.capacity.value_or(options.capacity);
-  options.rows = scene.beside.empty() ? 0 : 2;
+  const bool in_batch = !scene.beside.empty() || scene.fails_first;
+  options.rows = in_batch ? scene.rows : 0;
   const auto inner = chapter.make_cache(shape, options);
   MeteredCache metered(*inner);
   CopyCountingCache counting(metered);
@@ -67,10 +77,15 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
         if (scene.with_faults && told.ids.size() % 5 == 0) cache.arm();
       }};
   try {
-    if (!scene.beside.empty()) {
-      const std::vector<int64_t> beside = encode_input(named, scene.beside, "--prompt");
-      const std::vector<Request> requests = {{beside, scene.new_tokens}, {prompt, scene.new_tokens}};
-      told.ids = to_ids(generate_batch(model, cache, requests, {.rows = 2}).answers[1].new_ids);
+    if (in_batch) {
+      std::vector<Request> requests;
+      if (!scene.beside.empty()) requests.push_back({encode_input(named, scene.beside, "--prompt"), scene.new_tokens});
+      requests.push_back({prompt, scene.new_tokens});
+      if (scene.fails_first) {
+        cache.arm();
+        try_batch(model, cache, requests, scene.rows);
+      }
+      told.ids = to_ids(generate_batch(model, cache, requests, {.rows = scene.rows}).answers.back().new_ids);
     } else {
       generate(model, cache, to_row(prompt), asked);
     }
@@ -92,6 +107,8 @@ std::string flags(const Scene& scene) {
   if (scene.capacity) text += fmt::format(" --capacity {}", *scene.capacity);
   if (scene.dtype != torch::kFloat32) text += " --dtype " + dtype_name(scene.dtype);
   if (scene.with_faults) text += ", and every fifth forward fails once";
+  if (!scene.beside.empty() && scene.rows == 1) text += " --rows 1";
+  if (scene.fails_first) text += ", asked once more after the first forward had failed";
   if (scene.with_second_row) text += ", then the last token in two rows";
   return text;
 }

@@ -10,6 +10,7 @@ std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape, int64_t 
   CacheOptions options = default_cache_options(shape);
   options.rows = rows;
   options.window = window_in(shape);
+  options.page = page.value_or(options.page);
   return chapter.make_cache(shape, options);
 }
 
@@ -36,20 +37,38 @@ int64_t ring_copies(int64_t length, int64_t T, int64_t slots) {
   return std::min(length, slots) + T + std::min(T, slots);  // staged behind what is held, then its end is stored
 }
 
+namespace {
+
+/// Written in place into memory for the context, as chapter 4.
+void copies_as_preallocated(CacheCase& cache_case) {
+  cache_case.own_slots = [](int64_t, int64_t context) { return context; };
+  cache_case.own_copies = [](int64_t, int64_t T, int64_t) { return T; };
+}
+
+/// Written in place, and gathered in whole pages.
+void copies_as_paged(CacheCase& cache_case, int64_t page) {
+  const auto whole_pages = [page](int64_t tokens) { return (tokens + page - 1) / page * page; };
+  cache_case.own_slots = [=](int64_t, int64_t context) { return whole_pages(context); };
+  cache_case.own_copies = [=](int64_t length, int64_t T, int64_t) { return T + whole_pages(length + T); };
+}
+
+}  // namespace
+
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list) {
   std::vector<CacheCase> cases;
   for (const Chapter& chapter : list) {
     if (!chapter.make_cache) continue;
-    std::vector<std::optional<int64_t>> windows = {std::nullopt};
-    if (chapter.takes_window) windows.insert(windows.end(), {1, 3, 4});
-    for (const auto& window : windows) {
-      const std::string name = chapter.name + (window ? fmt::format("_window_{}", *window) : "");
-      CacheCase cache_case{name + "_float64", chapter, window, torch::kFloat64, 1e-9};
+    std::vector<std::optional<int64_t>> sizes = {std::nullopt};  // of a window or a page
+    if (chapter.takes_window) sizes.insert(sizes.end(), {1, 3, 4});
+    if (chapter.takes_pages) sizes.insert(sizes.end(), {1, 3});
+    for (const auto& size : sizes) {
+      const std::string flag = chapter.takes_pages ? "page" : "window";
+      const std::string name = chapter.name + (size ? fmt::format("_{}_{}", flag, *size) : "");
+      CacheCase cache_case{name + "_float64", chapter, {}, torch::kFloat64, 1e-9};
+      (chapter.takes_pages ? cache_case.page : cache_case.window) = size;
       if (chapter.name == "06_ring_buffer") cache_case.own_copies = ring_copies;
-      if (chapter.name == "07_ragged_batch") {  // as chapter 4: made for the context, written in place
-        cache_case.own_slots = [](int64_t, int64_t context) { return context; };
-        cache_case.own_copies = [](int64_t, int64_t T, int64_t) { return T; };
-      }
+      if (chapter.name == "07_ragged_batch") copies_as_preallocated(cache_case);
+      if (chapter.takes_pages) copies_as_paged(cache_case, size.value_or(CacheOptions{}.page));
       cases.push_back(cache_case);
       cache_case.name = name + "_float32";
       cache_case.dtype = torch::kFloat32;

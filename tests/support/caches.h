@@ -23,6 +23,7 @@ struct CacheCase {
   std::function<int64_t(int64_t length, int64_t window)> own_slots = {};
   /// Where it copies other tokens than a chapter's with the same flags: those for T new ones on `length`.
   std::function<int64_t(int64_t length, int64_t T, int64_t window)> own_copies = {};
+  std::optional<int64_t> page = {};     // undefined: the default
   bool copies_by_its_own_rule = false;  // copied_tokens() does not hold: its own test counts
   std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;
 
@@ -41,7 +42,8 @@ inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << ca
 /// Tokens that a ring of so many slots copies.
 int64_t ring_copies(int64_t length, int64_t T, int64_t slots);
 
-/// All of these that have a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4.
+/// All of these that have a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4,
+/// those with pages also with pages of 1 and 3.
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list);
 
 /// Throws after layer 0 of the next forward, once, if armed.

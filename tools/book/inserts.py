@@ -262,6 +262,44 @@ def where_batching():
     )
 
 
+def paging():
+    return json.loads((RESULTS / "paging.json").read_text())
+
+
+def by_pages():
+    """Time inside the cache and of a whole decode step, a row a cache, two columns a place."""
+    entries = paging()["gathering"]
+    places = list(dict.fromkeys((entry["rows"], entry["length"]) for entry in entries))
+    named = [f"{length} tokens" if rows == 1 else f"{rows} rows of {length}" for rows, length in places]
+    lines = ["| cache ms · step ms | " + " | ".join(named) + " |", "|---|" + "--:|" * len(places)]
+    for chapter, page in dict.fromkeys((entry["chapter"], entry["page"]) for entry in entries):
+        cells = [
+            f"{statistics.median(entry['cache_ms']):.2f} · {statistics.median(entry['step_ms']):.1f}"
+            for entry in entries
+            if (entry["chapter"], entry["page"]) == (chapter, page)
+        ]
+        lines.append(f"| {chapter}{f', page {page}' if page else ''} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def by_prefix():
+    """Time to first token by how much of the prompt was adopted."""
+    lines = ["| tokens of prompt | adopted | fed | TTFT ms, median [min–max] |", "|--:|--:|--:|--:|"]
+    for entry in paging()["prefixes"]:
+        fed = entry["prompt"] - entry["adopted"]
+        lines.append(f"| {entry['prompt']} | {entry['adopted']} | {fed} | {_spread(entry['ttft_ms'])} |")
+    return "\n".join(lines)
+
+
+def where_paging():
+    """One line that says where the pages were measured."""
+    r = paging()
+    return (
+        f"Medians of {r['repetitions'] * r['steps']} steps, caches in turn, with {r['model']} in float32 "
+        f"({r['machine']['cpu']}, {r['threads']} threads, commit {r['machine']['commit']})."
+    )
+
+
 def recall():
     """What the small model recalls at which window, from data/tales/evaluation.json."""
     evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())

@@ -26,6 +26,7 @@ FLAGS = {
     "04_preallocated": "--new-tokens 100 --capacity 256",
     "06_ring_buffer": "--window 64",
     "07_ragged_batch": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60',
+    "08_paged": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60 --pool-pages 8',
     "tour": "--quick",
 }
 TRACES = {
@@ -36,10 +37,10 @@ TRACES = {
     "06_ring_buffer": "--new-tokens 8 --window 6",
 }
 ROWS_TRACE = '--prompt "There was once a boy" --prompt "One day" --rows 2 --new-tokens 4'
-CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding"]
+CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding", "waste", "sharing"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
-RUNS["layouts"] = "build/bin/layouts"
+RUNS |= {name: f"build/bin/{name}" for name in ("layouts", "pool")}
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
 RUNS["07_ragged_batch_trace"] = f"build/bin/07_ragged_batch {ROWS_TRACE} --trace"
 RUNS |= {f"by_hand_{name}": f"build/bin/by_hand {name}" for name in PROGRAMS if name != "tour"}
