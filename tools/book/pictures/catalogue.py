@@ -123,7 +123,7 @@ PICTURES = {
         "pool",
         "draw",
         ("results/runs/pool.txt",),
-        "A pool of six pages after each of nine operations. A fills one page and half of another; B forks it and both "
+        "A pool of six pages after each of ten operations. A fills one page and half of another; B forks it and both "
         "pages belong to both; A's next token is written to a copy of the half page. When both have left, full pages stay "
         "cached. C begins as A did and adopts the first of them. A new A needs four pages, and one that was cached is "
         "taken for it.",

@@ -65,6 +65,7 @@ def draw():
     for page, words, across in (
         ({"owners": [0], "cached": False}, "A's", 52),
         ({"owners": [1], "cached": False}, "B's", 52),
+        ({"owners": [2], "cached": False}, "C's", 52),
         ({"owners": [0, 1], "cached": False}, "of both", 76),
         ({"owners": [], "cached": True}, "cached", 74),
     ):
