@@ -36,6 +36,7 @@ const std::map<std::string, Example> kExamples = {
     {"05_sliding_window", {.feed = {1, 2}, .window = 2}},
     {"06_ring_buffer", {.feed = {1, 1, 1}, .window = 2}},
     {"07_ragged_batch", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
+    {"09_int8", {.feed = {1, 2}}},
     {"08_paged", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
 };
 

@@ -8,11 +8,21 @@
 #include "chapters/06_ring_buffer/ring_buffer_cache.h"
 #include "chapters/07_ragged_batch/ragged_batch_cache.h"
 #include "chapters/08_paged/paged_cache.h"
+#include "chapters/09_int8/grouped_int8_cache.h"
+#include "chapters/09_int8/int8_cache.h"
+#include "chapters/09_int8/tales_ranges.h"
 
 namespace kvbook {
 namespace {
 
 const char kOneByOne[] = "chapter 2's cache takes several tokens at once only while it is empty; chapter 3 lifts this";
+
+std::unique_ptr<KVCache> int8_cache(const ModelShape& shape, const CacheOptions& options) {
+  if (options.scales == Scales::kGroup) return std::make_unique<GroupedInt8Cache>(shape, options.group);
+  TORCH_CHECK_VALUE(options.scales == Scales::kToken || options.ranges.keys.defined(),
+                    "scales a channel need ranges: measure them first");
+  return std::make_unique<Int8Cache>(shape, options.scales == Scales::kChannel ? options.ranges : KeyValueRanges{});
+}
 
 // clang-format off
 std::vector<Chapter> make_chapters() {
@@ -40,6 +50,10 @@ std::vector<Chapter> make_chapters() {
       {.name = "08_paged", .same_tokens_as = "04_preallocated", .change = "keeps tokens in pages that rows can share",
        .takes_chunk = true, .takes_turns = true, .takes_rows = true, .takes_pages = true,
        .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<PagedCache>(shape, o.page, o.pool_pages, o.rows); }},
+      {.name = "09_int8", .same_tokens_as = "04_preallocated", .change = "stores keys and values in 8 bits",
+       .rounds = "keys and values are rounded to 8 bits",
+       .takes_chunk = true, .takes_turns = true, .takes_scales = true,
+       .make_cache = int8_cache, .measure_ranges = tales_ranges},
   };
 }
 // clang-format on
@@ -49,6 +63,14 @@ std::vector<Chapter> make_chapters() {
 const std::vector<Chapter>& chapters() {
   static const std::vector<Chapter> list = make_chapters();
   return list;
+}
+
+std::vector<Chapter> exact_chapters() {
+  std::vector<Chapter> exact;
+  for (const Chapter& chapter : chapters()) {
+    if (chapter.rounds.empty()) exact.push_back(chapter);
+  }
+  return exact;
 }
 
 const Chapter& find_chapter(const std::string& name) {

@@ -5,12 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "chapters/05_sliding_window/sliding_window_cache.h"
 #include "chapters/06_ring_buffer/ring_buffer_cache.h"
 #include "chapters/07_ragged_batch/ragged_batch_cache.h"
 #include "chapters/08_paged/paged_cache.h"
 #include "chapters/08_paged/waste.h"
+#include "chapters/09_int8/grouped_int8_cache.h"
+#include "chapters/09_int8/int8_cache.h"
+#include "chapters/09_int8/outlier.h"
+#include "chapters/09_int8/tales_ranges.h"
 #include "chapters/chapters.h"
 #include "common/batch_generation.h"
 #include "common/cli.h"
@@ -18,6 +23,7 @@
 #include "common/drawn_lengths.h"
 #include "common/generate.h"
 #include "common/ids.h"
+#include "common/input_file.h"
 #include "common/model_source.h"
 
 namespace kvbook {
@@ -245,12 +251,13 @@ int waste() {
   fmt::print("64 requests of log-normal lengths, {} tokens in all, {} the longest; {} slots, context {}\n", tokens,
              longest, kSlots, kContext);
   fmt::print("shares of the slots while somebody waits for room\n\n");
-  fmt::print("{:<30}{:>8}{:>8}{:>8}{:>9}{:>7}{:>9}{:>7}\n", "", "used", "inner", "outer", "at once", "steps", "put off",
-             "again");
+  fmt::print("{:<28}{:>8}{:>8}{:>8}{:>11}{:>9}{:>7}{:>11}{:>12}\n", "", "used", "inner", "outer", "kept free",
+             "at once", "steps", "preempted", "recomputed");
   const auto row = [&](const std::string& name, const std::unique_ptr<Reservation>& reservation) {
     const Usage usage = serve(*reservation, kSlots, requests);
-    fmt::print("{:<30}{:>6.1f} %{:>6.1f} %{:>6.1f} %{:>9.1f}{:>7}{:>9}{:>7}\n", name, 100 * usage.used,
-               100 * usage.inner, 100 * usage.outer, usage.at_once, usage.steps, usage.put_off, usage.again);
+    fmt::print("{:<28}{:>6.1f} %{:>6.1f} %{:>6.1f} %{:>9.1f} %{:>9.1f}{:>7}{:>11}{:>12}\n", name, 100 * usage.used,
+               100 * usage.inner, 100 * usage.outer, 100 * usage.kept_free, usage.at_once, usage.steps, usage.preempted,
+               usage.recomputed);
   };
   row("the most a request may need", reserve_the_most(kSlots, kContext));
   row("the next power of two", reserve_powers_of_two(kSlots));
@@ -296,6 +303,73 @@ int sharing() {
   return status;
 }
 
+int outlier() {
+  const OutlierErrors errors = outlier_errors();
+  fmt::print("16 keys, D = 64: channel 0 is 100 in each, the others within 0.3; errors of 8 bits\n\n");
+  fmt::print("{:<24}{:>14}{:>20}{:>10}\n", "", "of the keys", "of the weights", "output");
+  fmt::print("{:<24}{:>12.2f} %{:>20.4f}{:>8.1f} %\n", "one scale a token", 100 * errors.keys_a_token,
+             errors.weights_a_token, 100 * errors.output_a_token);
+  fmt::print("{:<24}{:>12.2f} %{:>20.4f}{:>8.1f} %\n", "one scale a channel", 100 * errors.keys_a_channel,
+             errors.weights_a_channel, 100 * errors.output_a_channel);
+  return 0;
+}
+
+/// A way of rounding, and a cache that does it.
+struct Rounding {
+  std::string name;
+  std::function<std::unique_ptr<KVCache>(const ModelShape&)> make;
+};
+
+int rounding() {
+  constexpr int64_t kNew = 200;
+  const NamedModel model = open_model("tales", torch::kFloat64);
+  Gpt2 gpt2(model.checkpoint);
+  const ModelShape shape = gpt2->shape();
+  const KeyValueRanges ranges = tales_ranges(model);
+  std::vector<Rounding> kinds = {
+      {"a scale a token", [](const ModelShape& s) { return std::make_unique<Int8Cache>(s); }},
+      {"a scale a channel, measured", [&](const ModelShape& s) { return std::make_unique<Int8Cache>(s, ranges); }}};
+  for (const int64_t group : {8, 32, 128}) {
+    kinds.push_back({fmt::format("a scale a channel and {} tokens", group),
+                     [=](const ModelShape& s) { return std::make_unique<GroupedInt8Cache>(s, group); }});
+  }
+  std::vector<torch::Tensor> prompts, told, whole, logits;  // of each tale; told: without rounding
+  const nlohmann::json file = nlohmann::json::parse(read_text(data_folder() / "tales" / "prompts.json", 1 << 20));
+  for (const auto& prompt : file.at("prompts")) {
+    prompts.push_back(to_row(prompt.at("ids").get<std::vector<int64_t>>()));
+    const auto exact = find_chapter("04_preallocated").make_cache(shape, default_cache_options(shape));
+    told.push_back(generate(gpt2, *exact, prompts.back(), {.new_tokens = kNew}).new_ids);
+    whole.push_back(torch::cat({prompts.back(), told.back()}, 1).narrow(1, 0, prompts.back().size(1) + kNew - 1));
+    exact->reset();
+    logits.push_back(gpt2->logits(gpt2->hidden({whole.back()}, *exact)));
+  }
+  fmt::print("model tales in float64, {} tales of {} new tokens; against the same text without rounding\n\n",
+             told.size(), kNew);
+  fmt::print("{:<34}{:>12}{:>10}{:>20}{:>14}\n", "", "logits move", "at most", "same first choice", "tale differs");
+  for (const auto& [name, make] : kinds) {
+    double sum = 0, most = 0;
+    int64_t same = 0, tokens = 0, earliest = kNew + 1;
+    for (size_t i = 0; i < told.size(); ++i) {
+      const auto cache = make(shape);
+      const torch::Tensor got = gpt2->logits(gpt2->hidden({whole[i]}, *cache));
+      const torch::Tensor moved = (got - logits[i]).abs().amax(-1);
+      sum += moved.sum().item<double>();
+      most = std::max(most, moved.max().item<double>());
+      same += got.argmax(-1).eq(logits[i].argmax(-1)).sum().item<int64_t>();
+      tokens += moved.numel();
+      cache->reset();
+      const std::vector<int64_t> free = to_ids(generate(gpt2, *cache, prompts[i], {.new_tokens = kNew}).new_ids),
+                                 right = to_ids(told[i]);
+      const auto at = std::mismatch(free.begin(), free.end(), right.begin()).first - free.begin();
+      if (at < kNew) earliest = std::min<int64_t>(earliest, at + 1);
+    }
+    fmt::print("{:<34}{:>12.3f}{:>10.3f}{:>18.1f} %{:>14}\n", name, sum / static_cast<double>(tokens), most,
+               100.0 * static_cast<double>(same) / static_cast<double>(tokens),
+               earliest <= kNew ? fmt::format("at token {}", earliest) : "never");
+  }
+  return 0;
+}
+
 /// Each returns the exit status: 1 if tokens differ that must agree.
 const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"operations", {"\"A KV cache makes generation O(n)\"; \"without one the cost is exponential\"", operations}},
@@ -305,7 +379,9 @@ const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"order", {"\"Keys must be put back in time order before attention\"", order}},
     {"padding", {"\"Pad on the left, or the model is wrong\"", padding}},
     {"waste", {"\"Every request needs room for the longest answer\"", waste}},
-    {"sharing", {"\"Requests with the same beginning are served as any others\"", sharing}},
+    {"sharing", {"\"Requests with the same beginning cost the same as any others\"", sharing}},
+    {"outlier", {"\"The keys come back within one per cent, so int8 is good enough\"", outlier}},
+    {"rounding", {"\"int8 is free: a quarter of the memory and the same words\"", rounding}},
     {"take_back", {"\"Cutting the cache back is just setting the length\"", take_back}},
 };
 

@@ -14,7 +14,7 @@ struct BatchRow {
   std::optional<size_t> request = {};
   std::vector<int64_t> to_feed = {};  // what is left of the prompt, or the token chosen last; empty: nothing to do
   bool in_prompt = false;
-  int64_t admitted = 0;  // the how manieth; 0: there is no request
+  int64_t admitted = 0;  // in which order, from 1; 0: there is no request
 };
 
 /// Some rows of the cache and the tokens that each is to be fed.
@@ -142,21 +142,31 @@ class BatchLoop {
   }
 
   // ANCHOR: preempt
-  /// The pool is short. The request that came last gives its pages back and waits, in front of the others, for its text
-  /// so far to be fed again. Nobody is admitted until one has finished, or the same would happen in the next step.
-  /// False if there is only one.
+  /// The pool is short. Rows that have finished and are still there leave; if there is none, the request that was
+  /// admitted last gives its pages back and waits, in front of the others, for its text so far to be fed again. Nobody
+  /// is admitted then until one has finished, or the same would happen in the next step. False if there is only one
+  /// request.
   bool preempt() {
+    bool left = false;
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      if (rows_[row].admitted == 0 || works(rows_[row])) continue;
+      vacate(row);
+      left = true;
+    }
+    if (left) return true;
     const auto last = std::max_element(rows_.begin(), rows_.end(),
                                        [](const auto& a, const auto& b) { return a.admitted < b.admitted; });
-    if (std::count_if(rows_.begin(), rows_.end(), [](const auto& r) { return r.admitted > 0; }) < 2) return false;
-    cache_.truncate(last - rows_.begin(), 0);
-    if (works(*last)) {
-      waiting_.push_front(*last->request);
-      done_.preemptions += 1;
-    }
-    *last = {};
+    if (std::count_if(rows_.begin(), rows_.end(), works) < 2) return false;
+    waiting_.push_front(*last->request);
+    done_.preemptions += 1;
     admits_ = false;
+    vacate(last - rows_.begin());
     return true;
+  }
+
+  void vacate(size_t row) {
+    cache_.truncate(static_cast<int64_t>(row), 0);
+    rows_[row] = {};
   }
 
   /// Its hidden states, or nothing: then there was no room, and the tokens are still to be fed.

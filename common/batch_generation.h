@@ -37,7 +37,7 @@ struct BatchGeneration {
   int64_t real_tokens = 0;     // fed
   int64_t padding_tokens = 0;  // computed beside them
   int64_t adopted_tokens = 0;  // not fed, since the cache had them (chapter 8)
-  int64_t preemptions = 0;     // of requests that had to give their pages back and be fed again (chapter 8)
+  int64_t preemptions = 0;     // requests that gave their row and its pages back, to be continued later (chapter 8)
 
   int64_t new_tokens() const;    ///< of all requests
   double all_started() const;    ///< when the last request got its first token
@@ -52,8 +52,8 @@ struct BatchGeneration {
 /// The cache must be empty and made for options.rows rows.
 /// @throws c10::ValueError or IndexError as generate() for any of the requests, or for a cache of another kind, with
 /// fewer rows or with tokens in it, before anything is fed. What the cache refuses later, or logits that are not
-/// finite, end all requests: reset the cache then. But for OutOfPages: the last request admitted is put off, as long as
-/// there is another.
+/// finite, end all requests: reset the cache then. But for OutOfPages: the request admitted last is preempted, as long
+/// as there is another.
 BatchGeneration generate_batch(Gpt2& model, KVCache& cache, const std::vector<Request>& requests,
                                const BatchOptions& options);
 

@@ -91,7 +91,7 @@ void print_batch_figures(const BatchConversation& said) {
       g.new_tokens(), g.forwards, rate("all begun after ", said.ttft_ms(), " ms"), said.generation.tokens_per_s(),
       rate("", said.decode_tokens_per_s(), " tok/s decoding"), said.kv_bytes / 1e6, 100 * g.padding_share(),
       said.min_margin(), g.adopted_tokens > 0 ? fmt::format(" · {} tokens adopted", g.adopted_tokens) : "",
-      g.preemptions > 0 ? fmt::format(" · put off {} times for want of pages", g.preemptions) : "");
+      g.preemptions > 0 ? fmt::format(" · {} preempted for want of pages", g.preemptions) : "");
 }
 
 void check_every_room(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,

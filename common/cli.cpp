@@ -76,7 +76,7 @@ void check_pages(const char* flag, std::optional<int64_t> value) {
 
 /// The options of one command line, before they are checked.
 struct RawOptions {
-  std::string dtype = "float32", pad = "right", json, trace;
+  std::string dtype = "float32", pad = "right", scales = "token", json, trace;
   std::vector<std::string> prompts, prompt_ids, turns, turn_ids;
   std::optional<int64_t> threads;
 };
@@ -155,6 +155,13 @@ torch::ScalarType parse_dtype(const std::string& name) {
   throw UsageError(fmt::format("--dtype is float32, float64 or bfloat16, not '{}'", name));
 }
 
+Scales parse_scales(const std::string& name) {
+  if (name == "token") return Scales::kToken;
+  if (name == "channel") return Scales::kChannel;
+  if (name == "group") return Scales::kGroup;
+  throw UsageError(fmt::format("--scales is token, channel or group, not '{}'", name));
+}
+
 std::string dtype_name(torch::ScalarType dtype) {
   switch (dtype) {
     case torch::kFloat32:
@@ -225,6 +232,12 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--pool-pages", options.pool_pages, "pages of all rows (default: rows x context / page)"),
         chapter.takes_pages)
       ->check(whole_number_fault);
+  where(app.add_option("--scales", raw.scales, "token, channel or group: which numbers share a scale"),
+        chapter.takes_scales)
+      ->capture_default_str();
+  where(app.add_option("--group", options.group, "tokens of a group, with --scales group (default: 32)"),
+        chapter.takes_scales)
+      ->check(whole_number_fault);
   where(app.add_option("--pad", raw.pad, "left or right: where the padding of shorter prompts stands"),
         chapter.takes_rows)
       ->capture_default_str();
@@ -279,6 +292,11 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   check_at_least_one("--window", options.window);
   check_at_least_one("--capacity", options.capacity);
   check_at_least_one("--rows", options.rows);
+  options.scales = parse_scales(raw.scales);
+  check_at_least_one("--group", options.group);
+  if (options.group && options.scales != Scales::kGroup) {
+    throw UsageError(fmt::format("--group {} goes with --scales group: give it, or leave --group out", *options.group));
+  }
   check_pages("--page", options.page);
   check_pages("--pool-pages", options.pool_pages);
   return options;

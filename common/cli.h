@@ -28,6 +28,9 @@ struct ProgramOptions {
   std::optional<int64_t> chunk, window, capacity;
   std::optional<int64_t> rows;  // prompts at once, the others wait; undefined: all of them
   std::optional<int64_t> page, pool_pages;
+  Scales scales = Scales::kToken;
+  std::optional<int64_t> group;
+  KeyValueRanges ranges;  // for scales a channel: measured once the model is there
   bool pad_left = false;
   torch::ScalarType dtype = torch::kFloat32;
   int threads = 1;
@@ -53,6 +56,9 @@ std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag)
 std::string whole_number_fault(const std::string& text);
 
 /// "float32", "float64" or "bfloat16". @throws UsageError for another name.
+/// @throws UsageError for another word than token, channel and group.
+Scales parse_scales(const std::string& name);
+
 torch::ScalarType parse_dtype(const std::string& name);
 std::string dtype_name(torch::ScalarType dtype);
 

@@ -19,6 +19,7 @@ class ForwardingCache : public KVCache {
     inner_.reset();
   }
   int64_t bytes() const override { return inner_.bytes(); }
+  bool binds_nothing() const override { return inner_.binds_nothing(); }
   int64_t can_give_back(int64_t row = 0) const override { return inner_.can_give_back(row); }
   std::vector<int64_t> slots(int64_t row = 0) const override { return inner_.slots(row); }
   std::vector<int64_t> columns(int64_t row = 0) const override { return inner_.columns(row); }

@@ -173,6 +173,11 @@ int64_t KVCache::adopt_prefix(int64_t row, const std::vector<int64_t>& prompt) {
   return adopted;
 }
 
+void KVCache::hold(int64_t row, int64_t length) {
+  TORCH_INTERNAL_ASSERT(0 <= row && row < rows(), "row ", row, " of ", rows());
+  lengths_[row] = length;
+}
+
 void KVCache::check_truncate(int64_t row, int64_t length) const {
   const int64_t held = this->length(row), taken = held - length;
   TORCH_CHECK_INDEX(0 <= length && length <= held, "cannot truncate to ", length, " tokens: the cache holds ", held);

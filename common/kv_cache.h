@@ -67,6 +67,10 @@ class KVCache {
   /// Forgets everything and releases the memory; the next begin starts at position 0 with any batch, dtype and device.
   virtual void reset();
 
+  /// True when nothing is held that asks for this dtype, device and batch size: the next forward may bring others.
+  /// Here: when no row has a token.
+  virtual bool binds_nothing() const { return is_empty(); }
+
   /// Takes the last tokens of every row back: the first `length` positions stay. Abandons an open forward; to take all
   /// back is reset().
   /// @throws c10::IndexError if length is not between 0 and that of every row, or if what the next query would see is
@@ -126,8 +130,6 @@ class KVCache {
   virtual void on_abandon() {}
   virtual void on_truncate() { on_abandon(); }  ///< length() is the new one already: what lies past it is gone
   virtual int64_t on_adopt(int64_t, const std::vector<int64_t>&) { return 0; }  ///< how many tokens the row holds now
-  /// Nothing is held that asks for this dtype and device: the next forward may bring others.
-  virtual bool binds_nothing() const { return is_empty(); }
 
   /// The first line of every update: checks the arguments, notes dtype, device and batch, ticks the layer off.
   void check_update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value);
@@ -152,7 +154,8 @@ class KVCache {
 
   bool in_step(int64_t row) const;  ///< a forward is open, and about this row of the cache
   bool is_empty() const;            ///< no row has a committed token
-  void hold(int64_t row, int64_t length) { lengths_[row] = length; }  ///< tokens that another row has fed
+  void hold(int64_t row,
+            int64_t length);  ///< so many positions of a row that is there, from tokens that another one fed
 
   // ANCHOR_END: ragged
 

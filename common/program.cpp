@@ -78,12 +78,19 @@ void report_uncached(const Conversation& said, const ForwardListener& on_forward
 
 /// True where the contract promises the same tokens: full precision, and a window that hides nothing or hides it from
 /// both.
-bool must_agree(const ProgramOptions& options, const Conversation& said, const Chapter& other) {
+bool must_agree(const Chapter& chapter, const ProgramOptions& options, const Conversation& said, const Chapter& other) {
   int64_t positions = -1;  // the last token is never fed
   for (const auto& input : said.inputs) positions += static_cast<int64_t>(input.size());
   for (const auto& answer : said.answers) positions += answer.new_ids.size(1);
   const bool same_sight = other.takes_window || options.window.value_or(positions) >= positions;
-  return promises_same_tokens(options.dtype) && same_sight;
+  return promises_same_tokens(options.dtype) && same_sight && chapter.rounds.empty();
+}
+
+/// Which token of the last answer is the first that differs.
+int64_t first_difference(const Conversation& a, const Conversation& b) {
+  const std::vector<int64_t> one = to_ids(a.last().new_ids), other = to_ids(b.last().new_ids);
+  const auto end = one.begin() + static_cast<int64_t>(std::min(one.size(), other.size()));
+  return std::mismatch(one.begin(), end, other.begin()).first - one.begin();
 }
 
 /// Prints the comparison and both rates: this chapter's from a second run, since the first one's steps waited for the
@@ -93,18 +100,20 @@ int compare(const Chapter& chapter, const NamedModel& model, const ProgramOption
   warm_up(other, model, plain_options(options, other), said.inputs.front());
   const Conversation reference = converse_afresh(other, model, options, said);
   const Conversation again = draws(options) ? said : converse_quietly(chapter, model, options, said.inputs);
-  const bool same = same_tokens(said, reference) && same_tokens(said, again);
-  const bool must = must_agree(options, said, other);
+  const bool repeatable = same_tokens(said, again), same = same_tokens(said, reference) && repeatable;
+  const bool must = must_agree(chapter, options, said, other);
   const double here = again.last().timings.tokens_per_s(), there = reference.last().timings.tokens_per_s();
   fmt::print("same tokens as {}: {}", other.name, same ? "yes" : "no");
+  if (!same && !must) fmt::print(", from token {} on", first_difference(said, reference) + 1);
   if (!draws(options)) fmt::print(" · {:.0f} tok/s here, {:.0f} there: {:.2f} times", here, there, here / there);
   fmt::print("\n");
   if (!must) {
-    fmt::print("(not promised here: {})\n", !promises_same_tokens(options.dtype)
-                                                ? "bfloat16 rounds differently in products of another size"
-                                                : "the window hides tokens that the other chapter sees");
+    fmt::print("(not promised here: {})\n",
+               !promises_same_tokens(options.dtype) ? "bfloat16 rounds differently in products of another size"
+               : !chapter.rounds.empty()            ? chapter.rounds
+                                                    : "the window hides tokens that the other chapter sees");
   }
-  return same || !must ? 0 : 1;
+  return same || (!must && repeatable) ? 0 : 1;
 }
 
 }  // namespace
@@ -133,7 +142,10 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
   CacheOptions sizes = default_cache_options(shape);
   sizes.window = std::min(options.window.value_or(sizes.window), shape.context);
   sizes.capacity = options.capacity.value_or(sizes.capacity);
-  sizes.page = options.page.value_or(sizes.page);
+  sizes.scales = options.scales;
+  sizes.group = options.group.value_or(sizes.group);
+  sizes.ranges = options.ranges;
+  sizes.page = std::min(options.page.value_or(sizes.page), shape.context);  // no row has more tokens
   sizes.pool_pages = options.pool_pages.value_or(sizes.pool_pages);
   return sizes;
 }
@@ -166,7 +178,8 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
         fmt::format("--capacity {} is too small for prompt + new tokens - 1 = {}: raise it, or ask for fewer",
                     *options.capacity, most));
   }
-  const int64_t page = options.page.value_or(CacheOptions{}.page), most_held = std::min(most, context);
+  const int64_t page = cache_options(options, model.checkpoint.config.shape()).page,
+                most_held = std::min(most, context);
   if (options.pool_pages && most_held > *options.pool_pages * page) {
     throw UsageError(fmt::format(
         "--pool-pages {} of {} tokens are too few for prompt + new tokens - 1 = {}: raise it, or ask for fewer",
@@ -275,7 +288,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
   return exit_status_of(chapter.name, [&] {
     const auto parsed = parse_command_line(argc, argv, chapter);
     if (!parsed) return 0;
-    const ProgramOptions& options = *parsed;
+    ProgramOptions options = *parsed;
     at::set_num_threads(options.threads);
     if (options.json) check_output(*options.json);
     const bool writes_trace = options.trace && !draws(options);
@@ -286,6 +299,7 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
       return open_model(options.model, options.dtype);
     }();
     const auto inputs = encode_inputs(model, options);
+    if (options.scales == Scales::kChannel) options.ranges = chapter.measure_ranges(model);
     if (options.prompts.size() > 1) return run_batch(chapter, model, options, inputs, list);
     check_room(chapter, model, options, inputs);
     warm_up(chapter, model, options, inputs.front());

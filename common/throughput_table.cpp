@@ -36,6 +36,7 @@ std::string with_spread(const std::vector<double>& values) {
 const char* same_tokens_text(const ThroughputResult& result, const WorkloadResult& workload, const Samples& row) {
   const auto same = has_same_tokens(result, workload, row);
   if (same) return *same ? "yes" : "NO";
+  if (!row.entry.chapter->rounds.empty()) return "(rounds)";
   return promises_same_tokens(result.dtype) ? "(window)" : "(bf16)";
 }
 

@@ -10,6 +10,7 @@
 #include "chapters/08_paged/waste.h"
 #include "common/batch_generation.h"
 #include "common/out_of_pages.h"
+#include "tests/support/caches.h"
 #include "tests/support/golden.h"
 #include "tests/support/oracle.h"
 #include "tests/support/small_forward.h"
@@ -200,6 +201,30 @@ TEST_F(PagedCacheTest, Case31AnEvictedPageIsNoLongerFoundUnderItsOldTokens) {
   EXPECT_EQ(ask(cache, 0, A), 2);
 }
 
+TEST_F(PagedCacheTest, PagesBehindAnotherOneAreEvictedBeforeIt) {
+  PagedCache cache(model_->shape(), /*page=*/2, /*pool_pages=*/3, /*rows=*/1);
+  ask(cache, 0, {1, 2, 3, 4, 5});
+  leave(cache, 0);
+  ask(cache, 0, {9, 8, 7, 6});  // one page is left of the first text, and it is the first
+  leave(cache, 0);
+  EXPECT_TRUE(cache.tables().pool().find(PagePool::kNoParent, {1, 2}).has_value());
+  EXPECT_EQ(cache.adopt_prefix(0, {9, 8, 7, 6, 3, 4, 5}), 4) << "3 4 stood behind 1 2";
+}
+
+TEST_F(PagedCacheTest, AWrapperAroundItKnowsWhatIsHeldWhenNoRowHasAToken) {
+  PagedCache inner(model_->shape(), /*page=*/2);  // as many rows as the first step has
+  CountingCache cache(inner);
+  model_->hidden({to_row({1, 2, 3, 4, 5})}, cache);
+  cache.truncate(0, 0);
+  cache.begin({to_row({9})});
+  cache.abandon();
+  const int64_t adopted = cache.adopt_prefix(0, {1, 2, 3, 4, 5});
+  EXPECT_EQ(adopted, 4);
+  EXPECT_EQ(cache.length(), inner.length());
+  const torch::Tensor logits = model_->logits(model_->hidden({to_row({5})}, cache))[0];
+  EXPECT_LE(max_abs_diff(logits[0], full_recompute(checkpoint_, to_row({1, 2, 3, 4, 5}), 64)[0][-1]), 1e-9);
+}
+
 TEST_F(PagedCacheTest, Case32APromptThatIsWhollyCachedStillComputesItsLastToken) {
   for (const Numbers& prompt : {Numbers{1, 2, 3, 4}, Numbers{1, 2, 3, 4, 5, 6, 7, 8}}) {
     PagedCache cache(model_->shape(), 4, 8, 2);
@@ -358,7 +383,7 @@ std::vector<double> keys_of(const Numbers& tokens) {
 class RandomRows {
  public:
   explicit RandomRows(uint64_t seed) : draw_(seed), cache_(kOneHead, kPage, kPoolPages, kRows), want_(kRows) {
-    append(0, {0});  // so that there are tables
+    append({{0, {0}}}, /*commit=*/true);  // so that there are tables
   }
 
   void one_operation() {
@@ -372,13 +397,13 @@ class RandomRows {
         if (length > 1) take_back(row, 1 + below(length - 1));
         return;
       case 3:
-        return abort(row, drawn(row));
+        return append(some_rows(row), /*commit=*/false);
       case 4:
       case 5:
         if (length == 0) return adopt(row);
         [[fallthrough]];
       default:
-        return append(row, drawn(row));
+        return append(some_rows(row), /*commit=*/true);
     }
   }
 
@@ -412,7 +437,6 @@ class RandomRows {
     }
     ASSERT_EQ(pool.used(), used);
     ASSERT_EQ(pool.cached(), cached);
-    ASSERT_EQ(pool.available() + pool.used(), pool.pages());
   }
 
   std::map<std::string, int64_t> happened;
@@ -422,17 +446,46 @@ class RandomRows {
 
   int64_t below(int64_t bound) { return static_cast<int64_t>(draw_() % static_cast<uint64_t>(bound)); }
 
-  /// One to six tokens, as far as the context goes: mostly 0, so that beginnings are often alike.
-  Numbers drawn(int64_t row) {
-    Numbers tokens(std::min<int64_t>(1 + below(6), kOneHead.context - cache_.length(row)));
-    for (int64_t& token : tokens) token = below(8) == 0 ? 1 : 0;
-    return tokens;
+  struct Fed {
+    int64_t row;
+    Numbers tokens;
+  };
+
+  /// One row, or up to three; each gets one to six tokens, as far as the context goes: mostly 0, so that beginnings are
+  /// often alike. A row that is full leaves.
+  std::vector<Fed> some_rows(int64_t first) {
+    std::vector<Fed> fed;
+    for (int64_t i = 0, rows = std::max<int64_t>(1, below(5) - 1); i < rows; ++i) {
+      const int64_t row = (first + i) % kRows;
+      if (cache_.length(row) == kOneHead.context) free(row);
+      Numbers tokens(std::min<int64_t>(1 + below(6), kOneHead.context - cache_.length(row)));
+      for (int64_t& token : tokens) token = below(8) == 0 ? 1 : 0;
+      fed.push_back({row, tokens});
+    }
+    return fed;
   }
 
-  bool begin(int64_t row, const Numbers& tokens) {
-    const int64_t cached = cache_.tables().pool().cached();
+  static Step step_of_rows(const std::vector<Fed>& fed) {
+    int64_t T = 0;
+    for (const Fed& each : fed) T = std::max(T, static_cast<int64_t>(each.tokens.size()));
+    const auto B = static_cast<int64_t>(fed.size());
+    Step step{.ids = torch::zeros({B, T}, torch::kInt64), .counts = torch::zeros({B}, torch::kInt64)};
+    Numbers rows;
+    for (int64_t b = 0; b < B; ++b) {
+      const auto n = static_cast<int64_t>(fed[b].tokens.size());
+      step.ids[b].narrow(0, 0, n).copy_(numbers(fed[b].tokens));
+      step.counts[b] = n;
+      rows.push_back(fed[b].row);
+    }
+    step.rows = numbers(rows);
+    return step;
+  }
+
+  bool begin(const Step& step) {
+    const bool first = happened["begun"]++ == 0;  // there are no tables yet
+    const int64_t cached = first ? 0 : cache_.tables().pool().cached();
     try {
-      cache_.begin(step_of(row, tokens));
+      cache_.begin(step);
     } catch (const OutOfPages&) {
       ++happened["refused"];
       EXPECT_EQ(cache_.tables().pool().cached(), cached) << "evicted for nothing";
@@ -440,40 +493,45 @@ class RandomRows {
     }
     happened["evicted"] += cached - cache_.tables().pool().cached();
     happened["copied"] += static_cast<int64_t>(cache_.tables().copies().size());
+    happened["several rows"] += step.ids.size(0) > 1 ? 1 : 0;
     return true;
   }
 
-  /// The keys that come back are compared with those of all that the row should hold.
-  void update(const Numbers& after) {
-    const std::vector<double> want = keys_of(after);
-    const int64_t S = static_cast<int64_t>(want.size()), T = S - cache_.length(row_);
-    const torch::Tensor all = torch::tensor(want, torch::kFloat64).view({1, 1, S, 1});
-    const KeyValues kv = cache_.update(0, all.narrow(2, S - T, T), -all.narrow(2, S - T, T));
-    EXPECT_TRUE(kv.keys.equal(all));
-    EXPECT_TRUE(kv.values.equal(-all));
+  /// The keys that come back are compared with those of all that each row should hold.
+  void update(const std::vector<Fed>& fed, int64_t T) {
+    const auto B = static_cast<int64_t>(fed.size());
+    torch::Tensor fresh = torch::full({B, 1, T, 1}, -7, torch::kFloat64);  // -7: padding
+    std::vector<torch::Tensor> all;
+    for (int64_t b = 0; b < B; ++b) {
+      Numbers after = want_[fed[b].row];
+      after.insert(after.end(), fed[b].tokens.begin(), fed[b].tokens.end());
+      all.push_back(torch::tensor(keys_of(after), torch::kFloat64));
+      const auto n = static_cast<int64_t>(fed[b].tokens.size());
+      fresh[b][0].narrow(0, 0, n).copy_(all[b].narrow(0, all[b].size(0) - n, n).unsqueeze(1));
+    }
+    const KeyValues kv = cache_.update(0, fresh, -fresh);
+    for (int64_t b = 0; b < B; ++b) {
+      EXPECT_TRUE(kv.keys[b][0].select(1, 0).narrow(0, 0, all[b].size(0)).equal(all[b])) << "row " << fed[b].row;
+      EXPECT_TRUE(kv.values[b][0].select(1, 0).narrow(0, 0, all[b].size(0)).equal(-all[b]));
+    }
   }
 
-  void append(int64_t row, const Numbers& tokens) {
-    if (tokens.empty()) return free(row);
-    if (happened["appended"]++ > 0 && !begin(row, tokens)) return;
-    if (happened["appended"] == 1) cache_.begin(step_of(row, tokens));
-    row_ = row;
-    want_[row].insert(want_[row].end(), tokens.begin(), tokens.end());
-    update(want_[row]);
+  void append(const std::vector<Fed>& fed, bool commit) {
+    const Step step = step_of_rows(fed);
+    if (!begin(step)) return;
+    if (commit || below(2) == 0) update(fed, step.ids.size(1));
+    if (!commit) {
+      cache_.abandon();
+      ++happened["aborted"];
+      return;
+    }
     cache_.commit();
-  }
-
-  void abort(int64_t row, const Numbers& tokens) {
-    if (tokens.empty() || !begin(row, tokens)) return;
-    row_ = row;
-    Numbers after = want_[row];
-    after.insert(after.end(), tokens.begin(), tokens.end());
-    if (below(2) == 0) update(after);
-    cache_.abandon();
-    ++happened["aborted"];
+    for (const auto& [row, tokens] : fed) want_[row].insert(want_[row].end(), tokens.begin(), tokens.end());
+    ++happened["appended"];
   }
 
   void free(int64_t row) {
+    if (!want_[row].empty()) past_[below(static_cast<int64_t>(past_.size()))] = want_[row];
     cache_.truncate(row, 0);
     want_[row].clear();
   }
@@ -491,9 +549,9 @@ class RandomRows {
     ++happened["forked"];
   }
 
-  /// A prompt that begins as some row does.
+  /// A prompt that begins as some row does, or as one did that has left.
   void adopt(int64_t row) {
-    Numbers prompt = want_[below(kRows)];
+    Numbers prompt = below(2) == 0 ? want_[below(kRows)] : past_[below(static_cast<int64_t>(past_.size()))];
     prompt.resize(std::min<int64_t>(prompt.size() + 2, kOneHead.context), 0);
     const int64_t adopted = cache_.adopt_prefix(row, prompt);
     ASSERT_LT(adopted, static_cast<int64_t>(prompt.size()));
@@ -503,8 +561,8 @@ class RandomRows {
 
   std::mt19937_64 draw_;
   PagedCache cache_;
-  std::vector<Numbers> want_;  // tokens, a row each
-  int64_t row_ = 0;            // of the open forward
+  std::vector<Numbers> want_;                             // tokens, a row each
+  std::vector<Numbers> past_ = std::vector<Numbers>(20);  // texts of rows that have left
 };
 
 TEST(PagedCache, Case34TheBooksAreRightAfterEveryOneOfTenThousandOperations) {
@@ -514,7 +572,8 @@ TEST(PagedCache, Case34TheBooksAreRightAfterEveryOneOfTenThousandOperations) {
     rows.check();
     if (testing::Test::HasFailure()) FAIL() << "operation " << i;
   }
-  for (const char* what : {"appended", "aborted", "refused", "evicted", "copied", "forked", "adopted", "taken back"}) {
+  for (const char* what :
+       {"appended", "aborted", "refused", "evicted", "copied", "forked", "adopted", "taken back", "several rows"}) {
     EXPECT_GE(rows.happened[what], 100) << what;
     fmt::print("{} {}, ", rows.happened[what], what);
   }
@@ -548,7 +607,7 @@ TEST(Waste, TheMostIsReservedForEverybody) {
   EXPECT_DOUBLE_EQ(usage.inner, 1 - usage.used);
   EXPECT_DOUBLE_EQ(usage.outer, 0);
   EXPECT_DOUBLE_EQ(usage.at_once, 2);
-  EXPECT_EQ(usage.put_off, 0);
+  EXPECT_EQ(usage.preempted, 0);
 }
 
 TEST(Waste, WhatIsLeftBetweenBlocksIsOuterWaste) {
@@ -586,12 +645,28 @@ TEST(Waste, PagesWasteLessThanAPageARequest) {
   EXPECT_DOUBLE_EQ(usage.outer, 0);
 }
 
+TEST(Waste, WhatIsKeptFreeAfterAPreemptionIsNeitherInnerNorOuter) {
+  // Pages of 1, six of them; two requests start with three each. When both need a fourth, the second leaves, and its
+  // three pages are free: one is taken by the first, and there are not three for the second, then, or later.
+  const auto reservation = reserve_pages(6, 1);
+  const Usage usage = serve(*reservation, 6, {{3, 2}, {3, 2}});
+  EXPECT_EQ(usage.preempted, 1);
+  EXPECT_DOUBLE_EQ(usage.used, 4.0 / 6);  // in the one step in which the second waits
+  EXPECT_DOUBLE_EQ(usage.outer, 2.0 / 6);
+  EXPECT_DOUBLE_EQ(usage.kept_free, 0);
+  const auto roomy = reserve_pages(7, 1);  // now there are three, and nobody may start
+  const Usage kept = serve(*roomy, 7, {{3, 2}, {3, 2}});
+  EXPECT_EQ(kept.preempted, 1);
+  EXPECT_DOUBLE_EQ(kept.outer, 0);
+  EXPECT_DOUBLE_EQ(kept.kept_free, 3.0 / 7);
+}
+
 TEST(Waste, WhoCannotGrowPutsOffTheLast) {
   // Two pages of 2: both start with one, and the first needs the second's for its third token.
   const auto reservation = reserve_pages(4, 2);
   const Usage usage = serve(*reservation, 4, {{2, 2}, {2, 2}});
-  EXPECT_EQ(usage.put_off, 1);
-  EXPECT_EQ(usage.again, 2);
+  EXPECT_EQ(usage.preempted, 1);
+  EXPECT_EQ(usage.recomputed, 2);
   EXPECT_EQ(usage.steps, 1 + 1 + 2);  // both; the first ends; then the second, whose first token counts still
   EXPECT_THROW(serve(*reserve_pages(4, 2), 4, {{5, 1}}), c10::ValueError);
   EXPECT_THROW(serve(*reserve_pages(4, 2), 4, {{2, 9}}), c10::ValueError);
@@ -614,6 +689,44 @@ TEST_F(PagedCacheTest, Case35WhoIsPutOffForWantOfPagesGetsTheTokensOfAnUnlimited
         EXPECT_EQ(cache.tables().pool().used(), 0);
       }
     }
+  }
+}
+
+TEST_F(PagedCacheTest, TheLastToComeIsPreemptedAndContinuedFirstWhenOneHasFinished) {
+  // Pages of one token, twelve of them. A, B and C have three each when their first tokens are known, and four when
+  // their second are. Then C leaves. A ends with its fourth token, and C and D may come: six pages are free, for five
+  // tokens of C, and D is sent away. Its third token known, C has to go again for B's fifth. Then both come, C first.
+  const std::vector<Request> requests = {{{5, 6, 7}, 4}, {{8, 9, 10}, 6}, {{11, 12, 13}, 4}, {{14, 15, 16}, 1}};
+  PagedCache cache(model_->shape(), /*page=*/1, /*pool_pages=*/12, /*rows=*/3);
+  Numbers told;
+  BatchOptions options{.rows = 3};
+  options.on_token = [&](size_t request, int64_t) { told.push_back(static_cast<int64_t>(request)); };
+  const auto done = generate_batch(model_, cache, requests, options);
+  EXPECT_EQ(told, (Numbers{0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 2, 1, 1, 2, 3}));
+  EXPECT_EQ(done.preemptions, 3);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const torch::Tensor alone = greedy_recompute(checkpoint_, to_row(requests[i].prompt), 64, requests[i].new_tokens);
+    EXPECT_TRUE(done.answers[i].new_ids.equal(alone)) << "request " << i;
+  }
+}
+
+TEST_F(PagedCacheTest, APreemptedRequestEndsForItsOwnReason) {
+  const Numbers almost_full(58, 7);
+  const Numbers free = to_ids(greedy_recompute(checkpoint_, to_row({5, 6, 7, 8}), 64, 30));
+  PagedCache cache(model_->shape(), /*page=*/4, /*pool_pages=*/17, /*rows=*/3);
+  const auto done = generate_batch(model_, cache, {{{5, 6, 7, 8}, 30}, {{5, 6, 7, 8}, 30}, {almost_full, 30}},
+                                   {.rows = 3, .stop_at = free[20]});
+  EXPECT_GE(done.preemptions, 1);
+  const Numbers stopped(free.begin(), std::find(free.begin(), free.end(), free[20]) + 1);
+  for (const size_t i : {0, 1}) {
+    EXPECT_EQ(to_ids(done.answers[i].new_ids), stopped);
+    EXPECT_EQ(done.answers[i].finish_reason, FinishReason::kEos);
+  }
+  const Numbers full = to_ids(greedy_recompute(checkpoint_, to_row(almost_full), 64, 7));
+  const auto end = std::find(full.begin(), full.end(), free[20]);
+  if (end == full.end()) {
+    EXPECT_EQ(done.answers[2].finish_reason, FinishReason::kContextFull);
+    EXPECT_EQ(to_ids(done.answers[2].new_ids), full);
   }
 }
 

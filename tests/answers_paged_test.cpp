@@ -385,9 +385,9 @@ Usage serve_with_spare(std::unique_ptr<Reservation> reservation, int64_t spare) 
   return serve(*keep_back(std::move(reservation), kSlots, spare), kSlots, drawn_requests());
 }
 
-TEST(KeepBack, PutOffsFallWithTheSpareSlotsAndSoDoRequestsAtOnce) {
+TEST(KeepBack, PreemptionsFallWithTheSpareSlotsAndSoDoRequestsAtOnce) {
   struct Row {
-    int64_t spare, put_off, steps;
+    int64_t spare, preempted, steps;
     std::string at_once, used;
   };
   const std::vector<Row> table = {
@@ -396,7 +396,7 @@ TEST(KeepBack, PutOffsFallWithTheSpareSlotsAndSoDoRequestsAtOnce) {
       {1536, 0, 671, "33.9", "86.1"}, {2048, 0, 676, "28.2", "76.6"}, {4096, 0, 896, "16.4", "50.9"}};
   for (const Row& row : table) {
     const Usage usage = serve_with_spare(reserve_pages(kSlots, 16), row.spare);
-    EXPECT_EQ(usage.put_off, row.put_off) << row.spare << " to spare";
+    EXPECT_EQ(usage.preempted, row.preempted) << row.spare << " to spare";
     EXPECT_EQ(usage.steps, row.steps) << row.spare << " to spare";
     EXPECT_EQ(fmt::format("{:.1f}", usage.at_once), row.at_once) << row.spare << " to spare";
     EXPECT_EQ(fmt::format("{:.1f}", 100 * usage.used), row.used) << row.spare << " to spare";
@@ -415,7 +415,7 @@ TEST(KeepBack, WithNoneToSpareAllIsAsWithout) {
     EXPECT_EQ(with.outer, without.outer);
     EXPECT_EQ(with.at_once, without.at_once);
     EXPECT_EQ(with.steps, without.steps);
-    EXPECT_EQ(with.put_off, without.put_off);
+    EXPECT_EQ(with.preempted, without.preempted);
   }
 }
 
@@ -423,7 +423,7 @@ TEST(KeepBack, WithAllToSpareRequestsAreServedOneByOneAndNoneIsPutOff) {
   int64_t steps = 0;
   for (const Length& request : drawn_requests()) steps += request.answer;
   const Usage usage = serve_with_spare(reserve_pages(kSlots, 16), kSlots);
-  EXPECT_EQ(usage.put_off, 0);
+  EXPECT_EQ(usage.preempted, 0);
   EXPECT_EQ(usage.at_once, 1);
   EXPECT_EQ(usage.steps, steps);  // all of them served
 }
@@ -474,7 +474,7 @@ TEST(AttendByPage, EqualsAttendOnTheGatheredKeysAndReadsNothingElse) {
 // ANCHOR_END: in_pages
 
 // ANCHOR: overflow
-TEST(AttendByPage, EqualsAttendWhereNoScoreHasAnExponentialThatIsANumberAndNotZero) {
+TEST(AttendByPage, EqualsAttendWhereEveryExponentialIsInfiniteOrZero) {
   constexpr int64_t kLength = 21;
   const torch::Tensor ramp = 100 * torch::arange(1, 1 + kLength, torch::kFloat64), level = torch::ones_like(ramp);
   for (const torch::Tensor& shift : {800 * level, -800 * level, 800 + ramp, -800 - ramp}) {

@@ -137,7 +137,7 @@ TEST_F(SampledTales, TheSameSeedGivesTheSameWordsInEveryChapter) {
       const Sampler sampler(temperature, seed);
       const Numbers want = told_by(chapters().front(), sampler, 30);
       different.insert(want);
-      for (const Chapter& chapter : chapters()) {
+      for (const Chapter& chapter : exact_chapters()) {
         EXPECT_EQ(told_by(chapter, sampler, 30), want) << chapter.name << ", " << temperature << ", seed " << seed;
       }
     }
@@ -148,7 +148,7 @@ TEST_F(SampledTales, TheSameSeedGivesTheSameWordsInEveryChapter) {
 TEST_F(SampledTales, TemperatureZeroGivesTransformersGreedyTokens) {
   const Numbers all = golden_.at("new_ids");
   const Numbers want(all.begin(), all.begin() + 40);
-  for (const Chapter& chapter : chapters()) EXPECT_EQ(told_by(chapter, Sampler(0, 1), 40), want) << chapter.name;
+  for (const Chapter& chapter : exact_chapters()) EXPECT_EQ(told_by(chapter, Sampler(0, 1), 40), want) << chapter.name;
 }
 
 // Chapter 1: work -------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ void BlockTables::reserve(const Append& append) {
 
 void BlockTables::abandon() {
   for (const Append& append : appends_) {
-    truncate(append.row, length(append.row));
+    drop_pages(sequences_[append.row], length(append.row));
     std::vector<int64_t>& pages = sequences_[append.row].pages;
     for (const Copy& copy : copies_) {
       if (pages.empty() || pages.back() != copy.to) continue;
@@ -94,22 +94,27 @@ std::vector<int64_t> BlockTables::tokens_of_page(const std::vector<int64_t>& tok
 
 // ANCHOR: share
 void BlockTables::truncate(int64_t row, int64_t length) {
-  Sequence& sequence = sequences_[row];
+  TORCH_INTERNAL_ASSERT(appends_.empty() && length <= this->length(row), "a forward is open, or row ", row,
+                        " is shorter");
+  drop_pages(sequences_[row], length);
+  sequences_[row].tokens.resize(length);
+}
+
+void BlockTables::drop_pages(Sequence& sequence, int64_t length) {
   while (static_cast<int64_t>(sequence.pages.size()) > pages_for(length)) {
     pool_.give_back(sequence.pages.back());
     sequence.pages.pop_back();
   }
-  sequence.tokens.resize(length);
 }
 
 void BlockTables::fork(int64_t from, int64_t to) {
-  TORCH_INTERNAL_ASSERT(pages(to).empty(), "row ", to, " is not empty");
+  TORCH_INTERNAL_ASSERT(appends_.empty() && pages(to).empty(), "a forward is open, or row ", to, " is not empty");
   sequences_[to] = sequences_[from];
   for (const int64_t page : pages(to)) pool_.share(page);
 }
 
 int64_t BlockTables::adopt(int64_t row, const std::vector<int64_t>& prompt) {
-  TORCH_INTERNAL_ASSERT(pages(row).empty(), "row ", row, " is not empty");
+  TORCH_INTERNAL_ASSERT(appends_.empty() && pages(row).empty(), "a forward is open, or row ", row, " is not empty");
   Sequence& sequence = sequences_[row];
   const auto most = (static_cast<int64_t>(prompt.size()) - 1) / page_;  // somebody has to compute the last token
   int64_t parent = PagePool::kNoParent;

@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <tuple>
+
 namespace kvbook {
 
 PagePool::PagePool(int64_t pages) {
@@ -20,8 +22,8 @@ int64_t PagePool::take() {
   } else {
     page = cached_.begin()->second;  // used longest ago
     cached_.erase(cached_.begin());
-    published_.erase(*pages_[page].name);  // before anything else is written there
-    pages_[page].name.reset();
+    published_.erase(pages_[page].name);  // before anything else is written there
+    pages_[page].published = false;
   }
   pages_[page].references = 1;
   return page;
@@ -56,7 +58,7 @@ std::optional<int64_t> PagePool::find(int64_t parent, const std::vector<int64_t>
 void PagePool::publish(int64_t page, int64_t parent, const std::vector<int64_t>& tokens) {
   TORCH_INTERNAL_ASSERT(is_writable(page), "page ", page, " is shared, published or not used");
   if (parent != kNoParent && !is_published(parent)) return;
-  if (published_.emplace(Name{parent, tokens}, page).second) pages_[page].name = Name{parent, tokens};
+  std::tie(pages_[page].name, pages_[page].published) = published_.emplace(Name{parent, tokens}, page);
 }
 // ANCHOR_END: publish
 

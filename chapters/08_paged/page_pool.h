@@ -16,7 +16,8 @@ namespace kvbook {
 /// A page is published under its tokens and the page that comes before them. It is found only by both, compared in
 /// full, and never written again. Whoever publishes a page holds its parent as well; so a parent has at least as many
 /// references as each child, and if a table gives its pages back from its end on, children are evicted first.
-/// Memory: a few numbers a page. Time: take, share, give_back, find and publish are O(page · log pages).
+/// Memory: about a hundred bytes a page, and the tokens of those that are published. Time: O(page · log pages) for each
+/// of take, share, give_back, find and publish.
 class PagePool {
  public:
   static constexpr int64_t kNoParent = -1;
@@ -27,12 +28,13 @@ class PagePool {
   /// An empty page, or the one cached longest ago, which is forgotten. Its only reference is the caller's.
   /// Precondition: available() > 0.
   int64_t take();
-  void share(int64_t page);      ///< one reference more, to a page that is used or cached
-  void give_back(int64_t page);  ///< one fewer; with none left the page is cached if it is published, else empty
+  void share(int64_t page);      ///< one reference more. Precondition: the page is used or cached
+  void give_back(int64_t page);  ///< one fewer; with none left it is cached if it is published, else empty
 
   /// The page that holds `tokens` behind `parent`, kNoParent for the first.
   std::optional<int64_t> find(int64_t parent, const std::vector<int64_t>& tokens) const;
-  /// Makes a used page known, unless another one is under that name or the parent is not published itself.
+  /// Makes a page known, unless another one has that name or the parent is not published itself. Precondition: the page
+  /// is writable, and the caller holds its parent.
   void publish(int64_t page, int64_t parent, const std::vector<int64_t>& tokens);
 
   int64_t pages() const { return static_cast<int64_t>(pages_.size()); }
@@ -40,7 +42,7 @@ class PagePool {
   int64_t available() const { return static_cast<int64_t>(empty_.size()) + cached(); }  ///< what take() can give
   int64_t used() const { return pages() - available(); }
   int64_t references(int64_t page) const { return pages_[page].references; }
-  bool is_published(int64_t page) const { return pages_[page].name.has_value(); }
+  bool is_published(int64_t page) const { return pages_[page].published; }
   bool is_writable(int64_t page) const { return references(page) == 1 && !is_published(page); }
   // ANCHOR_END: contract
 
@@ -48,7 +50,8 @@ class PagePool {
   using Name = std::pair<int64_t, std::vector<int64_t>>;  // parent, tokens
   struct Page {
     int64_t references = 0;
-    std::optional<Name> name = {};
+    std::map<Name, int64_t>::iterator name = {};  // its entry, where it is published
+    bool published = false;
     int64_t cached_at = 0;
   };
 

@@ -10,8 +10,7 @@ namespace kvbook {
 namespace {
 
 constexpr int64_t kSlotAxis = 1;  // of one layer's [H, slots, D]
-
-int64_t pages_for(int64_t tokens, int64_t page) { return tokens / page + (tokens % page > 0 ? 1 : 0); }
+constexpr int64_t kMostSlots = int64_t{1} << 40;
 
 }  // namespace
 
@@ -19,37 +18,46 @@ PagedCache::PagedCache(const ModelShape& shape, int64_t page, int64_t pool_pages
     : KVCache(shape, rows), page_(page), pool_pages_(pool_pages) {
   TORCH_CHECK_VALUE(page >= 1, "a page has room for at least 1 token, not ", page);
   TORCH_CHECK_VALUE(pool_pages >= 0, "a pool cannot have ", pool_pages, " pages");
+  TORCH_CHECK_VALUE(page <= kMostSlots / std::max<int64_t>(pool_pages, 1), "a pool of ", pool_pages, " pages of ", page,
+                    " tokens is more than can be counted here");
 }
 
 // ANCHOR: on_begin
 void PagedCache::on_begin(const Step& step) {
   const int64_t B = step_size(), T = new_tokens();
-  if (!tables_ || rows() == 0) {  // none, or those of a first step that was refused
-    const int64_t there = std::max(rows(), B), enough = there * pages_for(shape().context, page_);
-    tables_ = std::make_unique<BlockTables>(there, page_, pool_pages_ > 0 ? pool_pages_ : enough);
-  }
+  if (!tables_ || rows() == 0) make_tables();  // none, or those of a first step that was refused
   std::vector<int64_t> lengths, counts;
   std::vector<BlockTables::Append> appends;
+  longest_ = 0;
   for (int64_t b = 0; b < B; ++b) {
     const int64_t n = step_count(b);
     lengths.push_back(held(b));
     counts.push_back(n);
+    longest_ = std::max(longest_, held(b) + n);
     const torch::Tensor ids = step.ids.narrow(0, b, 1).narrow(1, step.pad_left ? T - n : 0, n);
     appends.push_back({.row = step_row(b), .tokens = n > 0 ? to_ids(ids) : std::vector<int64_t>{}});
   }
-  tables_->begin(std::move(appends));  // everything that can be refused is refused here
-
   pad_left_ = step.pad_left;
   visible_ = ragged_mask(lengths, counts, T, pad_left_, step.ids.device());
-  longest_ = 0;
-  for (int64_t b = 0; b < B; ++b) longest_ = std::max(longest_, lengths[b] + counts[b]);
-  std::vector<int64_t> pages;  // short rows are filled up with page 0, which the mask hides
-  for (int64_t b = 0; b < B; ++b) {
+  tables_->begin(std::move(appends));  // the last that can be refused
+  try {
+    gather_ = gathered_pages(step.ids.options());
+  } catch (...) {  // no memory: the forward is not open yet, and nobody else would give the pages back
+    tables_->abandon();
+    throw;
+  }
+}
+
+/// The block tables of the step's rows, behind one another; short ones are filled up with page 0, which the mask hides.
+torch::Tensor PagedCache::gathered_pages(torch::TensorOptions where) const {
+  const int64_t each = tables_->pages_for(longest_);
+  std::vector<int64_t> pages;
+  for (int64_t b = 0; b < step_size(); ++b) {
     const std::vector<int64_t>& table = tables_->pages(step_row(b));
     pages.insert(pages.end(), table.begin(), table.end());
-    pages.resize((b + 1) * pages_for(longest_, page_), 0);
+    pages.resize((b + 1) * each, 0);
   }
-  gather_ = torch::tensor(pages, step.ids.options());
+  return torch::tensor(pages, where);
 }
 // ANCHOR_END: on_begin
 
@@ -131,6 +139,11 @@ bool PagedCache::binds_nothing() const {
 void PagedCache::reset() {
   KVCache::reset();
   release();
+}
+
+void PagedCache::make_tables() {
+  const int64_t there = std::max(rows(), step_size()), enough = there * pages_for_tokens(shape().context, page_);
+  tables_ = std::make_unique<BlockTables>(there, page_, pool_pages_ > 0 ? pool_pages_ : enough);
 }
 
 void PagedCache::release() {

@@ -17,7 +17,8 @@ namespace kvbook {
 class PagedCache final : public KVCache {
  public:
   /// `pool_pages` 0: so many that every row can reach the context. `rows` 0: as many as the first step has.
-  /// @throws c10::ValueError unless page is at least 1 and neither of the others is negative.
+  /// @throws c10::ValueError unless page is at least 1, neither of the others is negative, and all slots can be
+  /// counted.
   PagedCache(const ModelShape& shape, int64_t page, int64_t pool_pages = 0, int64_t rows = 0);
 
   /// keys, values [B, H, S, D] with S the longest of the step's rows, new tokens included; visible bool [B, 1, T, S],
@@ -25,6 +26,7 @@ class PagedCache final : public KVCache {
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
   void reset() override;  ///< the pages that are cached are forgotten too
   int64_t bytes() const override;
+  bool binds_nothing() const override;                           ///< no page is used or cached
   std::vector<int64_t> slots(int64_t row = 0) const override;    ///< of its pages, in the order of its block table
   std::vector<int64_t> columns(int64_t row = 0) const override;  ///< S of them, in rows of the open forward
 
@@ -36,17 +38,17 @@ class PagedCache final : public KVCache {
   const BlockTables& tables() const;
 
  protected:
-  void on_begin(const Step& step) override;  ///< @throws OutOfPages if the pool is short
+  void on_begin(const Step& step) override;  ///< @throws OutOfPages if the pool is short; nothing is reserved then
   void on_commit() override;
   void on_abandon() override;
   void on_truncate() override;
   int64_t on_adopt(int64_t row, const std::vector<int64_t>& prompt) override;
-  bool binds_nothing() const override;  ///< true when no page is used or cached
-                                        // ANCHOR_END: contract
+  // ANCHOR_END: contract
 
  private:
+  void make_tables();
+  torch::Tensor gathered_pages(torch::TensorOptions where) const;
   void release();
-  torch::Tensor pages_of(const torch::Tensor& slots) const;
   void copy_shared(const torch::Tensor& slots) const;
   void store(const torch::Tensor& slots, const torch::Tensor& fresh) const;
   torch::Tensor seen(const torch::Tensor& slots) const;

@@ -26,7 +26,7 @@ class Service {
       ++usage_.steps;
       step();
     }
-    for (double* sum : {&usage_.used, &usage_.inner, &usage_.outer, &usage_.at_once}) {
+    for (double* sum : {&usage_.used, &usage_.inner, &usage_.outer, &usage_.kept_free, &usage_.at_once}) {
       *sum /= static_cast<double>(std::max<int64_t>(noted_, 1));
     }
     return usage_;
@@ -53,20 +53,27 @@ class Service {
     running_.erase(std::remove_if(running_.begin(), running_.end(), has_finished), running_.end());
     for (size_t i = 0; i < running_.size(); ++i) {
       const int64_t request = running_[i];
-      while (i < running_.size() && !reservation_.grow(request, held_tokens_[request] + 1)) put_off_last();
+      while (i < running_.size() && !reservation_.grow(request, held_tokens_[request] + 1)) preempt_last();
       if (i < running_.size()) ++held_tokens_[request];
     }
   }
 
-  void put_off_last() {
+  void preempt_last() {
     const int64_t last = running_.back();
     TORCH_CHECK_VALUE(running_.size() > 1, "request ", last, " does not fit into ", slots_, " slots");
     reservation_.release(last);
     running_.pop_back();
     waiting_.push_front(last);
     starts_ = false;
-    ++usage_.put_off;
-    usage_.again += held_tokens_[last];
+    ++usage_.preempted;
+    usage_.recomputed += held_tokens_[last];
+  }
+
+  bool next_would_fit() {
+    const int64_t next = waiting_.front();
+    if (!reservation_.grow(next, held_tokens_[next])) return false;
+    reservation_.release(next);
+    return true;
   }
 
   void note_usage() {
@@ -79,7 +86,7 @@ class Service {
     const auto share = [&](int64_t part) { return static_cast<double>(part) / static_cast<double>(slots_); };
     usage_.used += share(used);
     usage_.inner += share(held - used);
-    usage_.outer += share(slots_ - held);
+    (next_would_fit() ? usage_.kept_free : usage_.outer) += share(slots_ - held);
     usage_.at_once += static_cast<double>(running_.size());
     ++noted_;
   }

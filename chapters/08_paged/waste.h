@@ -15,13 +15,14 @@ struct Length {
 
 /// Averages over the steps in which somebody waited for room: shares of all slots.
 struct Usage {
-  double used = 0;      // hold a token
-  double inner = 0;     // belong to a request that has not filled them, or never will
-  double outer = 0;     // are free, and whoever is next does not fit
-  double at_once = 0;   // requests
-  int64_t steps = 0;    // until all had their answers
-  int64_t put_off = 0;  // times that a request gave its slots back
-  int64_t again = 0;    // tokens computed again for that
+  double used = 0;         // hold a token
+  double inner = 0;        // belong to a request that has not filled them, or never will (internal fragmentation)
+  double outer = 0;        // are free, and whoever is next does not fit (external fragmentation)
+  double kept_free = 0;    // are free, and whoever is next would fit, but nobody starts after a preemption
+  double at_once = 0;      // requests
+  int64_t steps = 0;       // until all had their answers
+  int64_t preempted = 0;   // times that a request gave its slots back
+  int64_t recomputed = 0;  // tokens, for that
 };
 
 /// Serves the requests in order, a token each in a step. Whoever is next starts when there is room for its prompt. When

@@ -1,4 +1,4 @@
-// A prefix cache that knows a prompt's pages before they are written.
+// A prefix cache that knows the pages of a forward that failed.
 #include "chapters/08_paged/paged_cache.h"
 #include "tests/failures/failure.h"
 
@@ -46,7 +46,7 @@ class PublishesWhatFailed final : private PagesHeld, public ForwardingCache {
 }  // namespace
 
 Failure publishes_what_failed() {
-  return {.chapter = broken("08_paged", "publishes_what_failed", "knows a page before it is written",
+  return {.chapter = broken("08_paged", "publishes_what_failed", "knows the pages of a forward that failed",
                             [](const ModelShape& shape, const CacheOptions& options) {
                               return std::make_unique<PublishesWhatFailed>(shape, options);
                             }),

@@ -6,12 +6,20 @@
 
 namespace kvbook {
 
-std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape, int64_t rows) const {
+CacheOptions CacheCase::options(const ModelShape& shape, int64_t rows) const {
   CacheOptions options = default_cache_options(shape);
   options.rows = rows;
   options.window = window_in(shape);
-  options.page = page.value_or(options.page);
-  return chapter.make_cache(shape, options);
+  if (more) more(options);
+  if (needs_ranges) {  // wide enough for keys that say their position
+    const torch::Tensor eight = torch::full({shape.layers, shape.kv_heads, shape.head_size}, 8.0);
+    options.ranges = {eight, eight};
+  }
+  return options;
+}
+
+std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape, int64_t rows) const {
+  return chapter.make_cache(shape, options(shape, rows));
 }
 
 int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
@@ -20,6 +28,11 @@ int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
   if (chapter.takes_capacity) return default_cache_options(shape).capacity;
   if (chapter.takes_window) return window_in(shape);
   return length;
+}
+
+int64_t CacheCase::bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t element) const {
+  if (own_bytes) return length == 0 ? 0 : own_bytes(shape, rows, length, element);
+  return key_value_bytes(shape, rows, slots(shape, length), element);
 }
 
 int64_t CacheCase::copied_tokens(const ModelShape& shape, int64_t length, int64_t T) const {
@@ -52,28 +65,79 @@ void copies_as_paged(CacheCase& cache_case, int64_t page) {
   cache_case.own_copies = [=](int64_t length, int64_t T, int64_t) { return T + whole_pages(length + T); };
 }
 
+void add_windows(std::vector<CacheCase>& variants) {
+  for (const int64_t window : {1, 3, 4}) {
+    CacheCase windowed = variants.front();
+    windowed.name += fmt::format("_window_{}", window);
+    windowed.window = window;
+    variants.push_back(windowed);
+  }
+}
+
+void add_pages(std::vector<CacheCase>& variants) {
+  copies_as_paged(variants.front(), CacheOptions{}.page);
+  for (const int64_t page : {1, 3}) {
+    CacheCase paged = variants.front();
+    paged.name += fmt::format("_page_{}", page);
+    paged.more = [page](CacheOptions& options) { options.page = page; };
+    copies_as_paged(paged, page);
+    variants.push_back(paged);
+  }
+}
+
+/// Slots for the context, by position.
+void add_scales(std::vector<CacheCase>& variants) {
+  CacheCase& token = variants.front();
+  token.own_slots = [](int64_t, int64_t context) { return context; };
+  token.copies_by_its_own_rule = true;
+  token.own_bytes = [](const ModelShape& s, int64_t rows, int64_t, int64_t) {
+    return 2 * s.layers * rows * s.kv_heads * s.context * (s.head_size + 4);
+  };
+  const CacheCase plain = token;
+  CacheCase channel = plain;
+  channel.name += "_channel";
+  channel.more = [](CacheOptions& options) { options.scales = Scales::kChannel; };
+  channel.needs_ranges = true;
+  channel.own_bytes = [](const ModelShape& s, int64_t rows, int64_t, int64_t) {
+    return 2 * s.layers * s.kv_heads * s.head_size * (rows * s.context + 4);
+  };
+  variants.push_back(channel);
+  for (const int64_t group : {1, 3, 32}) {
+    CacheCase grouped = plain;
+    grouped.name += fmt::format("_group_{}", group);
+    grouped.more = [group](CacheOptions& options) {
+      options.scales = Scales::kGroup;
+      options.group = group;
+    };
+    grouped.own_bytes = [group](const ModelShape& s, int64_t rows, int64_t length, int64_t element) {
+      const int64_t groups = s.context / group, open = length % group;  // codes, their scales, and as they came
+      return 2 * s.layers * rows * s.kv_heads * s.head_size * (groups * group + 4 * groups + open * element);
+    };
+    variants.push_back(grouped);
+  }
+}
+
 }  // namespace
 
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list) {
   std::vector<CacheCase> cases;
   for (const Chapter& chapter : list) {
     if (!chapter.make_cache) continue;
-    std::vector<std::optional<int64_t>> sizes = {std::nullopt};  // of a window or a page
-    if (chapter.takes_window) sizes.insert(sizes.end(), {1, 3, 4});
-    if (chapter.takes_pages) sizes.insert(sizes.end(), {1, 3});
-    for (const auto& size : sizes) {
-      const std::string flag = chapter.takes_pages ? "page" : "window";
-      const std::string name = chapter.name + (size ? fmt::format("_{}_{}", flag, *size) : "");
-      CacheCase cache_case{name + "_float64", chapter, {}, torch::kFloat64, 1e-9};
-      (chapter.takes_pages ? cache_case.page : cache_case.window) = size;
-      if (chapter.name == "06_ring_buffer") cache_case.own_copies = ring_copies;
-      if (chapter.name == "07_ragged_batch") copies_as_preallocated(cache_case);
-      if (chapter.takes_pages) copies_as_paged(cache_case, size.value_or(CacheOptions{}.page));
-      cases.push_back(cache_case);
-      cache_case.name = name + "_float32";
-      cache_case.dtype = torch::kFloat32;
-      cache_case.tolerance = 1e-4;
-      cases.push_back(cache_case);
+    CacheCase plain{chapter.name, chapter, {}, torch::kFloat64, 1e-9};
+    if (chapter.name == "06_ring_buffer") plain.own_copies = ring_copies;
+    if (chapter.name == "07_ragged_batch") copies_as_preallocated(plain);
+    std::vector<CacheCase> variants = {plain};
+    if (chapter.takes_window) add_windows(variants);
+    if (chapter.takes_pages) add_pages(variants);
+    if (chapter.takes_scales) add_scales(variants);
+    for (CacheCase& variant : variants) {
+      const std::string name = variant.name;
+      variant.name = name + "_float64";
+      cases.push_back(variant);
+      variant.name = name + "_float32";
+      variant.dtype = torch::kFloat32;
+      variant.tolerance = 1e-4;
+      cases.push_back(variant);
     }
   }
   return cases;

@@ -23,17 +23,24 @@ struct CacheCase {
   std::function<int64_t(int64_t length, int64_t window)> own_slots = {};
   /// Where it copies other tokens than a chapter's with the same flags: those for T new ones on `length`.
   std::function<int64_t(int64_t length, int64_t T, int64_t window)> own_copies = {};
-  std::optional<int64_t> page = {};     // undefined: the default
+  std::function<void(CacheOptions&)> more = {};  // sets what else the cache is made with
+  /// Where it rounds: the bytes that it holds for `length` tokens, at least 1, in each row.
+  std::function<int64_t(const ModelShape& shape, int64_t rows, int64_t length, int64_t element)> own_bytes = {};
+  bool needs_ranges = false;            // of channels
   bool copies_by_its_own_rule = false;  // copied_tokens() does not hold: its own test counts
   std::function<Generation(Gpt2&, KVCache&, const torch::Tensor&, const GenerateOptions&)> generate = kvbook::generate;
 
   bool takes_chunk_on_history() const { return chapter.no_chunk_on_history.empty(); }
+  CacheOptions options(const ModelShape& shape, int64_t rows = 0) const;
   std::unique_ptr<KVCache> make_cache(const ModelShape& shape, int64_t rows = 0) const;
   /// Tokens that the cache has memory for when it holds `length`: none at first, then what it grew to or was made for.
   int64_t slots(const ModelShape& shape, int64_t length) const;
   /// Tokens that the cache copies, of every layer, when T new ones come on `length` committed: the time that it
   /// promises.
   int64_t copied_tokens(const ModelShape& shape, int64_t length, int64_t T) const;
+  /// Bytes held for so many tokens in each row; `element`: of the model's dtype.
+  int64_t bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t element) const;
+  bool rounds() const { return !chapter.rounds.empty(); }  ///< right is what it gives itself, fed at once
   int64_t window_in(const ModelShape& shape) const { return window.value_or(shape.context); }
 };
 
@@ -43,7 +50,7 @@ inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << ca
 int64_t ring_copies(int64_t length, int64_t T, int64_t slots);
 
 /// All of these that have a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4,
-/// those with pages also with pages of 1 and 3.
+/// those with pages also with pages of 1 and 3, those with scales with each kind.
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list);
 
 /// Throws after layer 0 of the next forward, once, if armed.

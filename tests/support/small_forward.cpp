@@ -22,7 +22,7 @@ Given forward_numbered(KVCache& cache, int64_t T, int64_t B, torch::ScalarType d
 }
 
 std::vector<int64_t> numbers_of(const torch::Tensor& keys) {
-  const torch::Tensor row = keys[0].select(0, 0).select(1, 0).to(torch::kInt64).contiguous();
+  const torch::Tensor row = keys[0].select(0, 0).select(1, 0).round().to(torch::kInt64).contiguous();
   return {row.data_ptr<int64_t>(), row.data_ptr<int64_t>() + row.numel()};
 }
 

@@ -89,7 +89,7 @@ def _percentile_99(values):
 
 
 def _same(row):
-    not_promised = "(bf16)" if results()["dtype"] == "bfloat16" else "(window)"
+    not_promised = "(bf16)" if results()["dtype"] == "bfloat16" else "(rounds)" if row["chapter"] == "09_int8" else "(window)"
     return {True: "yes", False: "**no**", None: not_promised}[row["same_tokens"]]
 
 

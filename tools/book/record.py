@@ -37,7 +37,7 @@ TRACES = {
     "06_ring_buffer": "--new-tokens 8 --window 6",
 }
 ROWS_TRACE = '--prompt "There was once a boy" --prompt "One day" --rows 2 --new-tokens 4'
-CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding", "waste", "sharing"]
+CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding", "waste", "sharing", "outlier", "rounding"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS |= {name: f"build/bin/{name}" for name in ("layouts", "pool")}
@@ -58,6 +58,7 @@ FILED_TRACES |= {
     "05_sliding_window_turn": f"{SECOND_TURN} --window 6",
     "06_ring_buffer_turn": f"{SECOND_TURN} --window 6",
     "07_ragged_batch_rows": ROWS_TRACE,
+    "09_int8_turn": f"{SECOND_TURN} --scales group --group 4",
 }
 
 # Each failure is a file of this name in tests/failures.
@@ -98,7 +99,7 @@ MEASURED = [
     (r"· \d+ tok/s here, \d+ there: [\d.]+ times$", "(rates)"),
     (r"all begun after \d+ ms · \d+ tok/s end to end · \d+ tok/s decoding", "(rates)"),
     (r"· \d+ tok/s together, \d+ one after the other: [\d.]+ times$", "(rates)"),
-    (r"(same tokens: \w+), \d+ tok/s, [\d.]+ times$", r"\1 (rates)"),
+    (r"(same tokens: [\w, ]+), \d+ tok/s, [\d.]+ times$", r"\1 (rates)"),
     (r"takes [\d.]+ ms, its at::linear calls alone [\d.]+ ms: [+-][\d.]+ %$", "(times)"),
     (r"(smallest gap 0\.0*[1-9]\d)\d*", r"\1"),  # further digits are rounding
     (r"(smallest gap [1-9]\d*\.\d)\d*", r"\1"),

@@ -52,7 +52,7 @@ torch::Tensor attend_by_page(const torch::Tensor& query, const torch::Tensor& ke
     const torch::Tensor rescale = (greatest - greatest_now).exp();  // 0 at the first page
     const torch::Tensor weights = (scores - greatest_now).exp();    // at most 1
     sum.mul_(rescale).add_(weights.sum(-1, /*keepdim=*/true));
-    mixed.add_(at::bmm(weights, some_values));
+    mixed.mul_(rescale).add_(at::bmm(weights, some_values));
     greatest = greatest_now;
   }
   return (mixed / sum).squeeze(1);

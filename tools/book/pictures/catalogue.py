@@ -128,6 +128,12 @@ PICTURES = {
         "cached. C begins as A did and adopts the first of them. A new A needs four pages, and one that was cached is "
         "taken for it.",
     ),
+    "09_int8_mask": _of_traces(
+        "mask",
+        "The mask of a turn's tokens on full and open groups of four. The first columns are codes, the last ones tokens as they "
+        "came. Each query sees the groups before its own in codes and its own group as it came, and no position twice.",
+        "09_int8_turn",
+    ),
     "windows_cache_time": Picture(
         "lengths",
         "by_window",

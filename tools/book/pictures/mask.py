@@ -38,7 +38,8 @@ def draw(trace):
     visible = forward["visible"]
     first, positions = forward["first_position"], forward["keys"]
     rows, keys = len(visible), len(positions)
-    unwritten = 0 if "row" in forward else max(0, len(forward["after"]) - keys)  # buffers longer than what is committed
+    again = next((j for j in range(1, keys) if positions[j] < positions[j - 1] and positions[j] in positions[:j]), 0)
+    unwritten = 0 if "row" in forward or again else max(0, len(forward["after"]) - keys)  # buffers longer than what is committed
     bottom = TOP + CELL * rows
     figure, axes = style.canvas(bottom + 26, width=max(LEFT + CELL * (keys + unwritten) + 8, 420))
 
@@ -58,13 +59,13 @@ def draw(trace):
     style.text(axes, LEFT - 10, TOP - 34, "keys →", 11, "soft", "right")
 
     nobodys = positions.count(traces.NO_TOKEN)  # the last columns
-    old = sum(position < first for position in positions) - nobodys  # the first columns
+    old = again or sum(position < first for position in positions) - nobodys  # the first columns
     if old > 0:
         edge = LEFT + CELL * old
         axes.plot([edge, edge], [TOP - 4, bottom + 4], color=style.colour("evicted"), linewidth=2, clip_on=False)
-        words = f"P = {first} committed" if old == first else f"P = {first}, {old} of them held"
+        words = "in codes" if again else f"P = {first} committed" if old == first else f"P = {first}, {old} of them held"
         bracket(axes, 0, old - 1, 22, words)
-        bracket(axes, old, keys - nobodys - 1, 22, f"T = {rows} new")
+        bracket(axes, old, keys - nobodys - 1, 22, "as they came" if again else f"T = {rows} new")
     else:
         bracket(axes, 0, keys - nobodys - 1, 22, f"{rows} new" if nobodys else f"T = {rows} tokens, all new")
     if nobodys:
