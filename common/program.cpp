@@ -86,11 +86,17 @@ bool must_agree(const Chapter& chapter, const ProgramOptions& options, const Con
   return promises_same_tokens(options.dtype) && same_sight && chapter.rounds.empty();
 }
 
-/// Which token of the last answer is the first that differs.
-int64_t first_difference(const Conversation& a, const Conversation& b) {
-  const std::vector<int64_t> one = to_ids(a.last().new_ids), other = to_ids(b.last().new_ids);
-  const auto end = one.begin() + static_cast<int64_t>(std::min(one.size(), other.size()));
-  return std::mismatch(one.begin(), end, other.begin()).first - one.begin();
+/// Where two conversations part, in words.
+std::string first_difference(const Conversation& a, const Conversation& b) {
+  for (size_t answer = 0; answer < a.answers.size(); ++answer) {
+    const std::vector<int64_t> one = to_ids(a.answers[answer].new_ids), other = to_ids(b.answers[answer].new_ids);
+    if (one == other) continue;
+    const auto end = one.begin() + static_cast<int64_t>(std::min(one.size(), other.size()));
+    const auto token = std::mismatch(one.begin(), end, other.begin()).first - one.begin() + 1;
+    return fmt::format("from token {}{} on", token,
+                       a.answers.size() > 1 ? fmt::format(" of answer {}", answer + 1) : "");
+  }
+  return "in nothing";
 }
 
 /// Prints the comparison and both rates: this chapter's from a second run, since the first one's steps waited for the
@@ -104,7 +110,9 @@ int compare(const Chapter& chapter, const NamedModel& model, const ProgramOption
   const bool must = must_agree(chapter, options, said, other);
   const double here = again.last().timings.tokens_per_s(), there = reference.last().timings.tokens_per_s();
   fmt::print("same tokens as {}: {}", other.name, same ? "yes" : "no");
-  if (!same && !must) fmt::print(", from token {} on", first_difference(said, reference) + 1);
+  if (!same && !must) {
+    fmt::print(", {}", repeatable ? first_difference(said, reference) : "and not the same when told again");
+  }
   if (!draws(options)) fmt::print(" · {:.0f} tok/s here, {:.0f} there: {:.2f} times", here, there, here / there);
   fmt::print("\n");
   if (!must) {
@@ -299,9 +307,9 @@ int run_program(int argc, const char* const* argv, const Chapter& chapter, const
       return open_model(options.model, options.dtype);
     }();
     const auto inputs = encode_inputs(model, options);
-    if (options.scales == Scales::kChannel) options.ranges = chapter.measure_ranges(model);
     if (options.prompts.size() > 1) return run_batch(chapter, model, options, inputs, list);
     check_room(chapter, model, options, inputs);
+    if (options.scales == Scales::kChannel) options.ranges = chapter.measure_ranges(model);
     warm_up(chapter, model, options, inputs.front());
 
     std::vector<TracedForward> forwards;

@@ -197,8 +197,9 @@ std::optional<bool> has_same_tokens(const ThroughputResult& result, const Worklo
                                     const Samples& row) {
   const int64_t positions = static_cast<int64_t>(workload.workload.prompt.size()) + workload.workload.new_tokens - 1;
   const auto sees = [&](const Samples& r) { return std::min(r.entry.window.value_or(positions), positions); };
-  if (!promises_same_tokens(result.dtype) || !row.entry.chapter->rounds.empty()) return std::nullopt;
+  if (!promises_same_tokens(result.dtype)) return std::nullopt;
   if (!row.repeatable) return false;
+  if (!row.entry.chapter->rounds.empty()) return std::nullopt;
   bool compared = sees(row) == positions;  // the first row of a window that hides some has nothing to be held to
   for (const Samples& above : workload.rows) {
     if (&above == &row) break;

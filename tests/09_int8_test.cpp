@@ -14,6 +14,7 @@
 #include "common/axes.h"
 #include "common/ids.h"
 #include "tests/support/golden.h"
+#include "tests/support/operation_counter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/small_forward.h"
 #include "tests/support/tensors.h"
@@ -62,6 +63,7 @@ TEST(Quantize, Case37ZerosStayZerosAndAreNoNaN) {
 
 TEST(Outlier, Case38AScaleATokenLosesTheOthersAScaleAChannelKeepsThem) {
   const OutlierErrors errors = outlier_errors();
+  EXPECT_NEAR(errors.greatest_weight_a_token, 1.0 / 16, 1e-12) << "all sixteen keys are alike now";
   EXPECT_GT(errors.weights_a_token, 0.3);
   EXPECT_LT(errors.weights_a_channel, 0.01);
   EXPECT_GT(errors.weights_a_token, 50 * errors.weights_a_channel);
@@ -144,6 +146,31 @@ TEST(Calibration, TheRangeOfAChannelIsItsGreatestNumberOverAllTexts) {
   EXPECT_THROW(measure_ranges(model, {}), c10::ValueError);
 }
 
+/// Bytes copied by one forward of T tokens on P held ones, in float32.
+int64_t bytes_copied(KVCache& cache, int64_t P, int64_t T) {
+  feed_keys(cache, random_keys(P, 7).to(torch::kFloat32));
+  const torch::Tensor keys = random_keys(T, 8).to(torch::kFloat32);
+  const OperationCounter counter;
+  feed_keys(cache, keys);
+  return counter.bytes_copied;
+}
+
+TEST(Int8Cache, CopiesWhatItsContractsSay) {
+  constexpr int64_t kSides = 2 * 2 * 2, kD = 4;              // keys and values, layers, heads
+  const auto expect = [&](int64_t copied, int64_t wanted) {  // each side, and up to a token's worth of scratch
+    EXPECT_GE(copied, kSides * wanted);
+    EXPECT_LE(copied, kSides * (wanted + 2 * kD * 4));
+  };
+  Int8Cache by_token(kSmallShape);  // five tokens come back; the new one's codes are made and stored, and its scale
+  expect(bytes_copied(by_token, 4, 1), 5 * kD * 4 + 2 * kD + 4);
+  const KeyValueRanges ranges = {torch::ones({2, 2, 4}), torch::ones({2, 2, 4})};
+  Int8Cache by_channel(kSmallShape, ranges);  // no scale is stored
+  expect(bytes_copied(by_channel, 4, 1), 5 * kD * 4 + 2 * kD);
+  GroupedInt8Cache by_group(kSmallShape, 3);
+  // Three come back, with their scales repeated; two are open, joined, kept for later; and all five are joined.
+  expect(bytes_copied(by_group, 4, 1), (3 + 3 + 2 + 2 + 5) * kD * 4);
+}
+
 // ---- groups
 
 TEST(GroupedMask, AQuerySeesItsOwnGroupAsItCameAndThoseBeforeInCodes) {
@@ -216,11 +243,14 @@ std::vector<Kind> kinds(const std::vector<Numbers>& texts) {
 }
 
 TEST(Int8Logits, Case39AreNearThoseOfTransformersAndNotEqual) {
-  for (const auto& [name, tolerance] : {std::pair{"nano", 0.1}, {"tiny", 0.25}}) {
+  for (const auto& [name, tolerance] : {std::pair{"nano", 0.2}, {"tiny", 1.0}}) {
     const Checkpoint checkpoint = golden_checkpoint(name);
     Gpt2 model(checkpoint);
-    std::vector<Numbers> texts;
-    for (const GoldenRun& run : golden_runs(name, "full")) texts.push_back({run.ids.begin(), run.ids.end() - 1});
+    std::vector<Numbers> texts(100, Numbers(8));  // other texts than those that are judged
+    std::mt19937_64 draw(39);
+    for (Numbers& text : texts) {
+      for (int64_t& id : text) id = static_cast<int64_t>(draw() % checkpoint.config.vocabulary);
+    }
     for (const Kind& kind : kinds(texts)) {
       double worst = 0;
       int64_t same = 0, tokens = 0;

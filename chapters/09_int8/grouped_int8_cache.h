@@ -10,16 +10,19 @@ namespace kvbook {
 /// forwards begin and end. The group that is not full yet stays as it came. A query sees its own group as it came, and
 /// the groups before it as their codes say; in a forward of several tokens one key may be there in both forms, for
 /// other queries.
-/// Memory: 2·L·B·H·C·D bytes for codes, 4 bytes for each channel and group, and up to N - 1 tokens in their own dtype.
-/// Time:   update() turns the full groups of its layer back into numbers and copies the open one: as chapter 3.
+/// Memory: 2·L·B·H·D bytes for each of the ⌊C / N⌋·N tokens that can be in full groups, 4 times that for each group,
+/// and
+///         the tokens of the open group in their own dtype, twice in an open forward. Where N is above the context
+///         nothing is ever rounded. During an update: one layer in full besides, up to three times.
+/// Time:   update() turns the full groups of its layer back into numbers and copies the open one.
 class GroupedInt8Cache final : public KVCache {
  public:
   /// @throws c10::ValueError unless a group has at least 1 token.
   GroupedInt8Cache(const ModelShape& shape, int64_t group);
 
-  /// keys, values [B, H, S, D]: first the full groups, then from the beginning of the group that was open, the new
-  /// tokens included, as they came. S = P + T where T = 1; a group that becomes full in this forward, and is not its
-  /// last one, is there twice.
+  /// keys, values [B, H, S, D]: first the groups before the last token's, then from the beginning of the group that was
+  /// open, the new tokens included, as they came. S = P + T where T = 1; a group that becomes full in this forward, and
+  /// is not its last one, is there twice.
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
   void reset() override;
   int64_t bytes() const override;                                ///< codes, scales and the open group

@@ -9,7 +9,8 @@ namespace kvbook {
 
 Int8Cache::Int8Cache(const ModelShape& shape, const KeyValueRanges& fixed) : KVCache(shape), fixed_(fixed) {
   if (!fixed.keys.defined() && !fixed.values.defined()) return;
-  TORCH_CHECK_VALUE(fixed.keys.defined() && fixed.values.defined(), "ranges of keys alone, or of values, are not enough");
+  TORCH_CHECK_VALUE(fixed.keys.defined() && fixed.values.defined(),
+                    "ranges of keys alone, or of values, are not enough");
   const std::vector<int64_t> size = {shape.layers, shape.kv_heads, shape.head_size};
   check_shape(fixed.keys, size, "the keys' ranges");
   check_shape(fixed.values, size, "the values' ranges");

@@ -8,16 +8,15 @@ namespace kvbook {
 
 // ANCHOR: contract
 /// Chapter 4's buffers with codes in them. A token is quantized when it comes, once, and attention sees what its codes
-/// give back, in its own forward too: so a prompt may be cut anywhere. Scales are one a token and head, taken from it,
-/// or one a channel, measured before (calibration.h): what is greater then is cut off.
-/// Memory: 2·L·B·H·C·(D + 4) bytes with a scale a token, 2·L·H·(B·C·D + 4·D) with one a channel.
-/// Time:   update() turns all P + T tokens of its layer back into numbers: 2·B·H·(P + T)·D, as many as chapter 3
-/// copies.
+/// give back, in its own forward too: so codes do not depend on where a prompt was cut. Scales are one a token and
+/// head, taken from it, or one a channel, measured before (calibration.h): what is greater then is cut off. Memory:
+/// 2·L·B·H·C·(D + 4) bytes with a scale a token, 2·L·H·(B·C·D + 4·D) with one a channel. Time:   update() turns all P +
+/// T tokens of its layer back into numbers: 2·B·H·(P + T)·D, as many as chapter 3 copies.
 class Int8Cache final : public KVCache {
  public:
-  /// `fixed`: of each channel, or undefined for a scale a token.
+  /// `fixed`: of each channel, not negative, or undefined for a scale a token. A channel whose range is 0 stays 0.
   /// @throws c10::ValueError if the ranges are of another shape than the model's.
-  Int8Cache(const ModelShape& shape, const KeyValueRanges& fixed = {});
+  explicit Int8Cache(const ModelShape& shape, const KeyValueRanges& fixed = {});
 
   /// keys, values [B, H, P + T, D] in the dtype of the first key; visible as chapter 4's.
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;

@@ -30,6 +30,9 @@ OutlierErrors outlier_errors() {
   };
   compare(1, errors.keys_a_token, errors.weights_a_token, errors.output_a_token);        // over a token's channels
   compare(0, errors.keys_a_channel, errors.weights_a_channel, errors.output_a_channel);  // over a channel's tokens
+  const torch::Tensor scales = scales_of(keys, 1);
+  errors.greatest_weight_a_token =
+      weights(dequantize(quantize(keys, scales), scales, torch::kFloat64)).max().item<double>();
   return errors;
 }
 // ANCHOR_END: outlier

@@ -6,7 +6,8 @@
 namespace kvbook {
 
 // ANCHOR: contract
-/// The scale of all numbers along `dim`: the greatest of them is code 127, and nothing is cut off. float32, with `dim`
+/// The scale of all numbers along `dim`: the greatest of them is code 127, and nothing is cut off (as long
+/// as it fits float32). float32, with `dim`
 /// kept at size 1. Zeros have the scale 0.
 torch::Tensor scales_of(const torch::Tensor& numbers, int64_t dim);
 

@@ -87,6 +87,9 @@ TEST_P(CacheConformance, Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass) {
         expect_close(in_chunks(model_, *cache_, ids, sizes), want);
       }
     }
+    if (cache_case().rounds()) {
+      EXPECT_GT(max_abs_diff(want, full_recompute(checkpoint_, ids, window())), 1e-5) << "nothing was rounded";
+    }
   }
 }
 
@@ -467,7 +470,7 @@ TEST_P(CacheConformance, WhatTheCallerWritesIntoItsKeysAfterwardsChangesNothing)
   value.fill_(7);
   cache_->begin({to_row({3})});
   const KeyValues kv = cache_->update(0, ones(), ones());
-  const double rounding = cache_case().rounds() ? 0.01 : 0;
+  const double rounding = cache_case().rounds() ? 0.05 : 0;
   EXPECT_NEAR(kv.keys.max().item<double>(), 1.0, rounding);
   EXPECT_NEAR(kv.values.max().item<double>(), 1.0, rounding);
 }
