@@ -9,7 +9,7 @@
 
 #include "chapters/chapters.h"
 #include "common/batch_generation.h"
-#include "common/drawn_lengths.h"
+#include "common/drawn_requests.h"
 #include "common/generate.h"
 #include "common/ids.h"
 #include "common/machine.h"
@@ -28,12 +28,6 @@ struct BatchingOptions {
   std::string model = "gpt2-random", json;
   int64_t threads = usable_cores(), repetitions = 3, prompt = 32, new_tokens = 64, requests = 64, rows = 8;
 };
-
-std::vector<int64_t> drawn_prompt(std::mt19937_64& draw, int64_t tokens, int64_t vocabulary) {
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < tokens; ++i) ids.push_back(static_cast<int64_t>(draw() % vocabulary));
-  return ids;
-}
 
 std::unique_ptr<KVCache> ragged_cache(const ModelShape& shape, int64_t rows) {
   return find_chapter("07_ragged_batch")
@@ -95,7 +89,7 @@ std::vector<BatchSamples> measure_batches(const NamedModel& model, const Batchin
   std::vector<BatchSamples> all;
   for (const int64_t rows : {1, 2, 4, 8, 16}) all.push_back({.rows = rows});
   for (int64_t i = 0; i < all.back().rows; ++i) {
-    requests.push_back({drawn_prompt(draw, options.prompt, gpt2->shape().vocabulary), options.new_tokens});
+    requests.push_back({drawn_ids(draw, options.prompt, gpt2->shape().vocabulary), options.new_tokens});
   }
   Progress progress("batches", static_cast<int64_t>(all.size()) * (options.repetitions + 1));
   for (int64_t repetition = 0; repetition <= options.repetitions; ++repetition) {  // the first warms up
@@ -146,7 +140,7 @@ std::vector<Request> drawn_requests(const BatchingOptions& options, int64_t voca
   std::vector<Request> requests;
   for (int64_t i = 0; i < options.requests; ++i) {
     const int64_t prompt = drawn_length(draw, 48, 0.8, 4, 256), answer = drawn_length(draw, 24, 0.8, 1, 96);
-    requests.push_back({drawn_prompt(draw, prompt, vocabulary), answer});
+    requests.push_back({drawn_ids(draw, prompt, vocabulary), answer});
   }
   return requests;
 }

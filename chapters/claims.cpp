@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "chapters/05_sliding_window/sliding_window_cache.h"
 #include "chapters/06_ring_buffer/ring_buffer_cache.h"
@@ -21,7 +20,7 @@
 #include "common/batch_generation.h"
 #include "common/cli.h"
 #include "common/console_text.h"
-#include "common/drawn_lengths.h"
+#include "common/drawn_requests.h"
 #include "common/generate.h"
 #include "common/ids.h"
 #include "common/input_file.h"
@@ -383,11 +382,7 @@ int rounding() {
   const NamedModel tiny = open_model((data_folder() / "golden" / "tiny").string(), torch::kFloat64);
   std::mt19937_64 draw(9);
   std::vector<torch::Tensor> drawn;
-  for (int i = 0; i < 20; ++i) {
-    std::vector<int64_t> ids(4);
-    for (int64_t& id : ids) id = static_cast<int64_t>(draw() % tiny.checkpoint.config.vocabulary);
-    drawn.push_back(to_row(ids));
-  }
+  for (int i = 0; i < 20; ++i) drawn.push_back(to_row(drawn_ids(draw, 4, tiny.checkpoint.config.vocabulary)));
   fmt::print("\nthe golden model tiny, whose weights are random, {} drawn prompts and 60 new tokens each\n",
              drawn.size());
   print_rounding(tiny, drawn, 60, {8, 32});

@@ -5,11 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "chapters/08_paged/paged_cache.h"
 #include "chapters/chapters.h"
 #include "common/cli.h"
+#include "common/drawn_requests.h"
 #include "common/generate.h"
 #include "common/ids.h"
 #include "common/machine.h"
@@ -31,12 +31,6 @@ struct PagingOptions {
   std::string model = "gpt2-random", json;
   int64_t threads = usable_cores(), repetitions = 5, steps = 8;
 };
-
-Numbers drawn_ids(std::mt19937_64& draw, int64_t tokens, int64_t vocabulary) {
-  Numbers ids;
-  for (int64_t i = 0; i < tokens; ++i) ids.push_back(static_cast<int64_t>(draw() % vocabulary));
-  return ids;
-}
 
 // ---- what gathering costs
 // --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ struct BatchRow {
   std::optional<size_t> request = {};
   std::vector<int64_t> to_feed = {};  // what is left of the prompt, or the token chosen last; empty: nothing to do
   bool in_prompt = false;
-  int64_t admitted = 0;  // in which order, from 1; 0: there is no request
+  int64_t admitted = 0;  // in which order, from 1
 };
 
 /// Some rows of the cache and the tokens that each is to be fed.
@@ -110,8 +110,7 @@ class BatchLoop {
     if (!any_works) admits_ = true;
     for (int64_t row = 0; row < options_.rows; ++row) {
       if (works(rows_[row])) continue;
-      if (rows_[row].request) cache_.truncate(row, 0);
-      rows_[row] = {};
+      if (rows_[row].request) vacate(row);
       if (waiting_.empty() || !admits_) continue;
       const std::vector<int64_t>& text = texts_[waiting_.front()];
       const int64_t adopted = cache_.adopt_prefix(row, text);
@@ -123,6 +122,11 @@ class BatchLoop {
       waiting_.pop_front();
     }
     return std::any_of(rows_.begin(), rows_.end(), works);
+  }
+
+  void vacate(int64_t row) {
+    cache_.truncate(row, 0);
+    rows_[row] = {};
   }
 
   /// In a static batch, rows that have finished are computed along until the last one has.
@@ -148,8 +152,8 @@ class BatchLoop {
   /// request.
   bool preempt() {
     bool left = false;
-    for (size_t row = 0; row < rows_.size(); ++row) {
-      if (rows_[row].admitted == 0 || works(rows_[row])) continue;
+    for (int64_t row = 0; row < options_.rows; ++row) {
+      if (!rows_[row].request || works(rows_[row])) continue;
       vacate(row);
       left = true;
     }
@@ -162,11 +166,6 @@ class BatchLoop {
     admits_ = false;
     vacate(last - rows_.begin());
     return true;
-  }
-
-  void vacate(size_t row) {
-    cache_.truncate(static_cast<int64_t>(row), 0);
-    rows_[row] = {};
   }
 
   /// Its hidden states, or nothing: then there was no room, and the tokens are still to be fed.

@@ -48,9 +48,9 @@ struct Chapter {
   bool takes_turns = false;
   bool takes_window = false;
   bool takes_capacity = false;
-  bool takes_rows = false;   // several prompts at once, each of its own length
-  bool takes_pages = false;  // a pool of pages of a given size
-  bool takes_scales = false;
+  bool takes_rows = false;    // several prompts at once, each of its own length
+  bool takes_pages = false;   // a pool of pages of a given size
+  bool takes_scales = false;  // numbers are rounded, and share scales of a given kind
 
   /// Why a chunk of two or more tokens is refused once the cache holds some; empty where it is not.
   std::string no_chunk_on_history = {};

@@ -152,10 +152,9 @@ class KVCache {
   int64_t held(int64_t b) const { return lengths_.empty() ? 0 : lengths_[step_row(b)]; }
   int64_t step_size() const { return static_cast<int64_t>(step_.rows.size()); }  ///< B
 
-  bool in_step(int64_t row) const;  ///< a forward is open, and about this row of the cache
-  bool is_empty() const;            ///< no row has a committed token
-  void hold(int64_t row,
-            int64_t length);  ///< so many positions of a row that is there, from tokens that another one fed
+  bool in_step(int64_t row) const;         ///< a forward is open, and about this row of the cache
+  bool is_empty() const;                   ///< no row has a committed token
+  void hold(int64_t row, int64_t length);  ///< a row that is there holds so many tokens, which another one was fed
 
   // ANCHOR_END: ragged
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "common/drawn_requests.h"
 #include "common/generate.h"
 #include "common/identity.h"
 #include "common/ids.h"
@@ -164,10 +165,7 @@ Workload reference_workload(const std::vector<int64_t>& prompt, int64_t new_toke
 
 Workload drawn_workload(int64_t prompt_tokens, const Gpt2Config& config) {
   std::mt19937_64 draw(static_cast<uint64_t>(prompt_tokens));
-  Workload workload{.prompt = {}, .new_tokens = 32, .uncached_new_tokens = 4};
-  for (int64_t i = 0; i < prompt_tokens; ++i)
-    workload.prompt.push_back(static_cast<int64_t>(draw() % config.vocabulary));
-  return workload;
+  return {.prompt = drawn_ids(draw, prompt_tokens, config.vocabulary), .new_tokens = 32, .uncached_new_tokens = 4};
 }
 
 ThroughputResult measure_throughput(const ThroughputPlan& plan, const Checkpoint& checkpoint, int threads) {

@@ -12,6 +12,7 @@
 #include "chapters/09_int8/quantize.h"
 #include "common/attention.h"
 #include "common/axes.h"
+#include "common/drawn_requests.h"
 #include "common/ids.h"
 #include "tests/support/golden.h"
 #include "tests/support/operation_counter.h"
@@ -246,11 +247,9 @@ TEST(Int8Logits, Case39AreNearThoseOfTransformersAndNotEqual) {
   for (const auto& [name, tolerance] : {std::pair{"nano", 0.2}, {"tiny", 1.0}}) {
     const Checkpoint checkpoint = golden_checkpoint(name);
     Gpt2 model(checkpoint);
-    std::vector<Numbers> texts(100, Numbers(8));  // other texts than those that are judged
+    std::vector<Numbers> texts;  // other texts than those that are judged
     std::mt19937_64 draw(39);
-    for (Numbers& text : texts) {
-      for (int64_t& id : text) id = static_cast<int64_t>(draw() % checkpoint.config.vocabulary);
-    }
+    for (int i = 0; i < 100; ++i) texts.push_back(drawn_ids(draw, 8, checkpoint.config.vocabulary));
     for (const Kind& kind : kinds(texts)) {
       double worst = 0;
       int64_t same = 0, tokens = 0;

@@ -15,7 +15,7 @@
 #include "chapters/08_paged/answers/keep_back.h"
 #include "chapters/08_paged/waste.h"
 #include "common/attention.h"
-#include "common/drawn_lengths.h"
+#include "common/drawn_requests.h"
 #include "common/out_of_pages.h"
 #include "tests/support/golden.h"
 #include "tests/support/operation_counter.h"

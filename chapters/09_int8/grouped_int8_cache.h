@@ -9,12 +9,13 @@ namespace kvbook {
 /// Scales of each channel, taken from N tokens: positions 0 to N - 1 share theirs, N to 2N - 1, and so on, wherever
 /// forwards begin and end. The group that is not full yet stays as it came. A query sees its own group as it came, and
 /// the groups before it as their codes say; in a forward of several tokens one key may be there in both forms, for
-/// other queries.
-/// Memory: 2·L·B·H·D bytes for each of the ⌊C / N⌋·N tokens that can be in full groups, 4 times that for each group,
-/// and
-///         the tokens of the open group in their own dtype, twice in an open forward. Where N is above the context
-///         nothing is ever rounded. During an update: one layer in full besides, up to three times.
-/// Time:   update() turns the full groups of its layer back into numbers and copies the open one.
+/// other queries. Where N is above the context nothing is ever rounded.
+///
+/// Memory: 2·L·B·H·D bytes for each of the N·⌊C / N⌋ tokens that full groups can have, four times that for each group,
+///         and the open group in its own dtype, twice in an open forward. During an update one layer in full besides,
+///         up to three times.
+///
+/// Time: update() turns the full groups of its layer back into numbers and copies the open one.
 class GroupedInt8Cache final : public KVCache {
  public:
   /// @throws c10::ValueError unless a group has at least 1 token.

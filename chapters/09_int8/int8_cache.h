@@ -9,9 +9,12 @@ namespace kvbook {
 // ANCHOR: contract
 /// Chapter 4's buffers with codes in them. A token is quantized when it comes, once, and attention sees what its codes
 /// give back, in its own forward too: so codes do not depend on where a prompt was cut. Scales are one a token and
-/// head, taken from it, or one a channel, measured before (calibration.h): what is greater then is cut off. Memory:
-/// 2·L·B·H·C·(D + 4) bytes with a scale a token, 2·L·H·(B·C·D + 4·D) with one a channel. Time:   update() turns all P +
-/// T tokens of its layer back into numbers: 2·B·H·(P + T)·D, as many as chapter 3 copies.
+/// head, taken from it, or one a channel, measured before (calibration.h): what is greater then is cut off.
+///
+/// Memory: 2·L·B·H·C·(D + 4) bytes with a scale a token, 2·L·H·(B·C·D + 4·D) with one a channel. During an update one
+///         layer's keys and values in full besides, twice while they are made.
+///
+/// Time: update() turns all P + T tokens of its layer back into numbers, 2·B·H·(P + T)·D of them.
 class Int8Cache final : public KVCache {
  public:
   /// `fixed`: of each channel, not negative, or undefined for a scale a token. A channel whose range is 0 stays 0.

@@ -6,9 +6,8 @@
 namespace kvbook {
 
 // ANCHOR: contract
-/// The scale of all numbers along `dim`: the greatest of them is code 127, and nothing is cut off (as long
-/// as it fits float32). float32, with `dim`
-/// kept at size 1. Zeros have the scale 0.
+/// The scale of all numbers along `dim`: the greatest of them is code 127, and nothing is cut off, as long as the scale
+/// fits float32, in which it comes, with `dim` kept at size 1. Zeros have the scale 0.
 torch::Tensor scales_of(const torch::Tensor& numbers, int64_t dim);
 
 /// int8, of the shape of `numbers`: the nearest code, at most 127 on either side, halves to the even one. A scale of 0

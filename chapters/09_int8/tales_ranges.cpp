@@ -1,9 +1,9 @@
 #include "chapters/09_int8/tales_ranges.h"
 
-#include <random>
 #include <sstream>
 
 #include "chapters/09_int8/calibration.h"
+#include "common/drawn_requests.h"
 #include "common/input_file.h"
 #include "common/progress.h"
 
@@ -23,11 +23,9 @@ std::vector<std::vector<int64_t>> hundred_tales(const NamedModel& model) {
 
 std::vector<std::vector<int64_t>> hundred_drawn(const Gpt2Config& config) {
   std::mt19937_64 draw(100);
-  std::vector<std::vector<int64_t>> texts(100);
-  for (std::vector<int64_t>& text : texts) {
-    for (int64_t i = 0; i < std::min<int64_t>(64, config.context); ++i) {
-      text.push_back(static_cast<int64_t>(draw() % config.vocabulary));
-    }
+  std::vector<std::vector<int64_t>> texts;
+  for (int i = 0; i < 100; ++i) {
+    texts.push_back(drawn_ids(draw, std::min<int64_t>(64, config.context), config.vocabulary));
   }
   return texts;
 }
