@@ -25,6 +25,7 @@ const Numbers kTokens = {4, 9, 4};  // the beginning of the prompt in data/golde
 struct Example {
   Numbers feed = {};
   int64_t window = 8, capacity = 8, page = 2;
+  Numbers layer_windows = {};
   std::vector<std::vector<Numbers>> rows =
       {};  // instead: the tokens of each row, a forward each; the last row is shown
 };
@@ -38,6 +39,7 @@ const std::map<std::string, Example> kExamples = {
     {"07_ragged_batch", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
     {"09_int8", {.feed = {1, 2}}},
     {"08_paged", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
+    {"10_layer_windows", {.feed = {1, 1, 1}, .layer_windows = {0, 2}}},
 };
 
 /// Query, key and value of layer 0's first head, [T, D] each, for tokens that stand at `first` and after.
@@ -132,6 +134,18 @@ std::string slots_text(const Numbers& slots) {
   return text;
 }
 
+/// Of each layer, where layers keep different positions.
+void print_slots(const KVCache& cache) {
+  const int64_t L = cache.shape().layers;
+  bool alike = true;
+  for (int64_t layer = 0; layer < L; ++layer) alike = alike && cache.same_slots_as(layer) == 0;
+  if (alike) fmt::print("  slots after commit:{}\n", slots_text(cache.slots()));
+  for (int64_t layer = 0; layer < L && !alike; ++layer) {
+    fmt::print("  slots of layer {} after commit:{}\n", layer, slots_text(cache.layer_slots(layer)));
+  }
+  fmt::print("\n");
+}
+
 std::string positions_text(int64_t P, int64_t T) {
   return T > 1 ? fmt::format("positions {} to {}", P, P + T - 1) : fmt::format("position {}", P);
 }
@@ -181,7 +195,9 @@ void show_example(const Chapter& chapter) {
   }
 
   Gpt2 model(nano);
-  const auto inner = chapter.make_cache(model->shape(), {.window = example.window, .capacity = example.capacity});
+  const auto inner = chapter.make_cache(
+      model->shape(),
+      {.window = example.window, .capacity = example.capacity, .layer_windows = example.layer_windows});
   FirstLayer cache(*inner);
   for (const int64_t T : example.feed) {
     const int64_t P = cache.length();
@@ -189,7 +205,7 @@ void show_example(const Chapter& chapter) {
     fmt::print("P = {}, T = {}: token{} {} at {}\n\n", P, T, T > 1 ? "s" : "", joined(ids), positions_text(P, T));
     model->hidden({to_row(ids)}, cache);
     show_attention(first_head(nano, ids, P).query, cache.seen, consecutive(P, T), cache.positions);
-    fmt::print("  slots after commit:{}\n\n", slots_text(cache.slots()));
+    print_slots(cache);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "chapters/09_int8/grouped_int8_cache.h"
 #include "chapters/09_int8/int8_cache.h"
 #include "chapters/09_int8/tales_ranges.h"
+#include "chapters/10_layer_windows/layer_windows_cache.h"
 
 namespace kvbook {
 namespace {
@@ -54,6 +55,9 @@ std::vector<Chapter> make_chapters() {
        .rounds = "keys and values are rounded to 8 bits",
        .takes_chunk = true, .takes_turns = true, .takes_scales = true,
        .make_cache = int8_cache, .measure_ranges = tales_ranges},
+      {.name = "10_layer_windows", .same_tokens_as = "04_preallocated", .change = "gives every layer a window of its own",
+       .takes_chunk = true, .takes_turns = true, .takes_layer_windows = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<LayerWindowsCache>(shape, o.layer_windows); }},
   };
 }
 // clang-format on

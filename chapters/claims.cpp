@@ -1,6 +1,6 @@
 // build/bin/claims NAME: things that are said of KV caches, each with a run that shows what is true. Counts and tokens
 // only, no times: every machine prints the same.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -389,6 +389,33 @@ int rounding() {
   return 0;
 }
 
+/// Where the default tale ends, from "At last" on, told with these windows; and the bytes that it took.
+std::pair<std::string, int64_t> end_of_tale(const std::vector<int64_t>& layer_windows) {
+  CacheOptions options = default_cache_options(tales().checkpoint.config.shape());
+  options.layer_windows = layer_windows;
+  const auto session = open_session(find_chapter("10_layer_windows"), tales().checkpoint, options);
+  const GenerateOptions asked{.new_tokens = 200, .stop_at = tales().tokenizer->end_of_text()};
+  std::vector<int64_t> ids = to_ids(session->generate(to_row(default_prompt(tales())), asked).new_ids);
+  if (ids.back() == tales().tokenizer->end_of_text()) ids.pop_back();
+  const std::string text = tales().tokenizer->decode(ids);
+  const size_t end = text.find("At last");
+  return {end == std::string::npos ? text : text.substr(end), session->bytes()};
+}
+
+int layers() {
+  fmt::print("the default tale, which begins:\n{}\n\nand how it ends:\n", text_of(to_row(default_prompt(tales()))));
+  const auto [right, all] = end_of_tale({0, 0, 0, 0});
+  for (const std::vector<int64_t>& windows :
+       {std::vector<int64_t>{0, 0, 0, 0}, {64, 64, 0, 0}, {0, 64, 0, 64}, {64, 0, 64, 0}, {0, 0, 64, 64}, {64, 64, 64, 64}}) {
+    const auto [text, bytes] = end_of_tale(windows);
+    fmt::print("\n--layer-windows {}, {:.2f} MB, {:.0f} % of all: {}\n", fmt::join(windows, ","),
+               static_cast<double>(bytes) / 1e6, 100 * static_cast<double>(bytes) / static_cast<double>(all),
+               text == right ? "the same" : "another tale");
+    for (const std::string& line : wrapped(text, 76)) fmt::print("    {}\n", line);
+  }
+  return 0;
+}
+
 /// Each returns the exit status: 1 if tokens differ that must agree.
 const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"operations", {"\"A KV cache makes generation O(n)\"; \"without one the cost is exponential\"", operations}},
@@ -401,6 +428,7 @@ const std::map<std::string, std::pair<std::string, int (*)()>> kClaims = {
     {"sharing", {"\"Requests with the same beginning cost the same as any others\"", sharing}},
     {"outlier", {"\"The keys come back within two per cent, so int8 is good enough\"", outlier}},
     {"rounding", {"\"int8 is free: a quarter of the memory and the same words\"", rounding}},
+    {"layers", {"\"It does not matter which half of the layers has a window\"", layers}},
     {"take_back", {"\"Cutting the cache back is just setting the length\"", take_back}},
 };
 

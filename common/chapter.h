@@ -24,6 +24,7 @@ enum class Scales {
 struct CacheOptions {
   int64_t window;          // W: tokens that a query sees, itself included
   int64_t capacity;        // C: slots
+  std::vector<int64_t> layer_windows = {};  // a layer each, 0: a full layer; none: all are full
   int64_t rows = 0;        // of a cache whose rows have lengths of their own; 0: as many as the first step has
   int64_t page = 16;       // tokens
   int64_t pool_pages = 0;  // 0: room for every row up to the context
@@ -48,6 +49,7 @@ struct Chapter {
   bool takes_turns = false;
   bool takes_window = false;
   bool takes_capacity = false;
+  bool takes_layer_windows = false;
   bool takes_rows = false;    // several prompts at once, each of its own length
   bool takes_pages = false;   // a pool of pages of a given size
   bool takes_scales = false;  // numbers are rounded, and share scales of a given kind

@@ -76,7 +76,7 @@ void check_pages(const char* flag, std::optional<int64_t> value) {
 
 /// The options of one command line, before they are checked.
 struct RawOptions {
-  std::string dtype = "float32", pad = "right", scales = "token", json, trace;
+  std::string dtype = "float32", pad = "right", scales = "token", json, trace, layer_windows;
   std::vector<std::string> prompts, prompt_ids, turns, turn_ids;
   std::optional<int64_t> threads;
 };
@@ -126,20 +126,42 @@ bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
   return true;
 }
 
-std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag) {
-  std::vector<int64_t> ids;
+namespace {
+
+/// "1,2,3". @throws UsageError, in which `what` says what the numbers are, unless it is whole numbers and single commas.
+std::vector<int64_t> parse_numbers(const std::string& text, const std::string& flag, const std::string& what) {
+  std::vector<int64_t> numbers;
   const char* at = text.data();
   const char* const end = at + text.size();
   while (true) {
-    int64_t id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
+    int64_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
     const bool whole = error == std::errc() && (next == end || *next == ',');
-    if (!whole) throw UsageError(fmt::format("{} takes ids separated by commas, such as 1,2,3, not '{}'", flag, text));
-    ids.push_back(id);
-    if (next == end) return ids;
+    if (!whole) throw UsageError(fmt::format("{} takes {}, not '{}'", flag, what, text));
+    numbers.push_back(number);
+    if (next == end) return numbers;
     at = next + 1;
   }
 }
+
+}  // namespace
+
+std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag) {
+  return parse_numbers(text, flag, "ids separated by commas, such as 1,2,3");
+}
+
+namespace {
+
+std::vector<int64_t> parse_layer_windows(const std::string& text) {
+  const std::string flag = "--layer-windows";
+  std::vector<int64_t> windows = parse_numbers(text, flag, "a window for each layer, such as 0,64,64,0");
+  for (const int64_t window : windows) {
+    if (window < 0) throw UsageError(fmt::format("{}: a window is at least 1, or 0 for a full layer, not {}", flag, window));
+  }
+  return windows;
+}
+
+}  // namespace
 
 std::string whole_number_fault(const std::string& text) {
   int64_t number = 0;
@@ -224,6 +246,10 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--capacity", options.capacity, "tokens that the cache has room for (default: the context)"),
         chapter.takes_capacity)
       ->check(whole_number_fault);
+  CLI::Option* layer_windows =
+      where(app.add_option("--layer-windows", raw.layer_windows,
+                           "a window for each layer, 0 for a full one: 0,64,64,0 (default: all are full)"),
+            chapter.takes_layer_windows);
   where(app.add_option("--rows", options.rows, "prompts at once, the others wait (default: all of them)"),
         chapter.takes_rows)
       ->check(whole_number_fault);
@@ -292,6 +318,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   check_at_least_one("--window", options.window);
   check_at_least_one("--capacity", options.capacity);
   check_at_least_one("--rows", options.rows);
+  if (layer_windows->count() > 0) options.layer_windows = parse_layer_windows(raw.layer_windows);
   options.scales = parse_scales(raw.scales);
   check_at_least_one("--group", options.group);
   if (options.group && options.scales != Scales::kGroup) {

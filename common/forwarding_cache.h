@@ -23,6 +23,13 @@ class ForwardingCache : public KVCache {
   int64_t can_give_back(int64_t row = 0) const override { return inner_.can_give_back(row); }
   std::vector<int64_t> slots(int64_t row = 0) const override { return inner_.slots(row); }
   std::vector<int64_t> columns(int64_t row = 0) const override { return inner_.columns(row); }
+  int64_t same_slots_as(int64_t layer) const override { return inner_.same_slots_as(layer); }
+  std::vector<int64_t> layer_slots(int64_t layer, int64_t row = 0) const override {
+    return inner_.layer_slots(layer, row);
+  }
+  std::vector<int64_t> layer_columns(int64_t layer, int64_t row = 0) const override {
+    return inner_.layer_columns(layer, row);
+  }
 
  protected:
   void on_begin(const Step& step) override { inner_.begin(step); }

@@ -228,6 +228,12 @@ std::vector<int64_t> KVCache::columns(int64_t row) const {
   return positions;
 }
 
+int64_t KVCache::same_slots_as(int64_t) const { return 0; }
+
+std::vector<int64_t> KVCache::layer_slots(int64_t, int64_t row) const { return slots(row); }
+
+std::vector<int64_t> KVCache::layer_columns(int64_t, int64_t row) const { return columns(row); }
+
 int64_t key_value_bytes(const ModelShape& shape, int64_t rows, int64_t slots, int64_t bytes_per_element) {
   return 2 * shape.layers * rows * shape.kv_heads * slots * shape.head_size * bytes_per_element;
 }

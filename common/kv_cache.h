@@ -113,6 +113,12 @@ class KVCache {
   /// that is hidden from every query since nothing counts there. For looking, as slots(). Here: those that slots()
   /// names, then the new ones.
   virtual std::vector<int64_t> columns(int64_t row = 0) const;
+
+  /// Where layers keep different positions (chapter 10), those two speak of layer 0, and these of any layer. The first
+  /// layer that keeps the same positions as this one; here 0, since all do.
+  virtual int64_t same_slots_as(int64_t layer) const;
+  virtual std::vector<int64_t> layer_slots(int64_t layer, int64_t row = 0) const;
+  virtual std::vector<int64_t> layer_columns(int64_t layer, int64_t row = 0) const;
   // ANCHOR_END: seam
 
   const ModelShape& shape() const { return shape_; }

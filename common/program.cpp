@@ -82,7 +82,9 @@ bool must_agree(const Chapter& chapter, const ProgramOptions& options, const Con
   int64_t positions = -1;  // the last token is never fed
   for (const auto& input : said.inputs) positions += static_cast<int64_t>(input.size());
   for (const auto& answer : said.answers) positions += answer.new_ids.size(1);
-  const bool same_sight = other.takes_window || options.window.value_or(positions) >= positions;
+  const auto hides_some = [&](int64_t layer_window) { return layer_window != 0 && layer_window < positions; };
+  const bool same_sight = (other.takes_window || options.window.value_or(positions) >= positions) &&
+                          std::none_of(options.layer_windows.begin(), options.layer_windows.end(), hides_some);
   return promises_same_tokens(options.dtype) && same_sight && chapter.rounds.empty();
 }
 
@@ -150,6 +152,7 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
   CacheOptions sizes = default_cache_options(shape);
   sizes.window = std::min(options.window.value_or(sizes.window), shape.context);
   sizes.capacity = options.capacity.value_or(sizes.capacity);
+  sizes.layer_windows = options.layer_windows;
   sizes.scales = options.scales;
   sizes.group = options.group.value_or(sizes.group);
   sizes.ranges = options.ranges;
@@ -160,6 +163,11 @@ CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shap
 
 void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                 const std::vector<std::vector<int64_t>>& inputs) {
+  const size_t layers = static_cast<size_t>(model.checkpoint.config.layers), windows = options.layer_windows.size();
+  if (windows > 0 && windows != layers) {
+    throw UsageError(fmt::format("--layer-windows has {} windows and '{}' has {} layers: give each layer one, or 0",
+                                 windows, model.name, layers));
+  }
   // An answer has new_tokens, or at least 1 where an end-of-text token may cut it short. Bounded, so that sums fit.
   const int64_t new_tokens = std::min<int64_t>(options.new_tokens, int64_t{1} << 40);
   const int64_t sure_of_answer = options.stop_at_eos ? 1 : new_tokens;
@@ -217,7 +225,7 @@ Conversation tell(const Chapter& chapter, const NamedModel& model, const Program
 Conversation draw(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                   const std::vector<std::vector<int64_t>>& inputs) {
   const TraceText text(model.tokenizer.get(), isatty(STDOUT_FILENO) == 1);
-  fmt::print("{}", text.legend());
+  fmt::print("{}", text.legend(!options.layer_windows.empty()));
   const Conversation said = converse(chapter, model, options, inputs, {.on_forward = [&](const TracedForward& forward) {
                                        fmt::print("{}", text.row(forward));
                                        std::fflush(stdout);

@@ -22,6 +22,9 @@ constexpr int64_t kTableWindow = 256;
 std::unique_ptr<KVCache> make_cache(const TableEntry& entry, const ModelShape& shape) {
   CacheOptions options = default_cache_options(shape);
   options.window = entry.window.value_or(options.window);
+  for (int64_t layer = 0; layer < shape.layers && entry.in_every_other; ++layer) {
+    options.layer_windows.push_back(layer % 2 == 0 ? options.window : 0);
+  }
   return entry.chapter->make_cache(shape, options);
 }
 
@@ -147,13 +150,17 @@ WorkloadResult measure_workload(const ThroughputPlan& plan, const Checkpoint& ch
 
 }  // namespace
 
-std::string TableEntry::label() const { return chapter->name + (window ? fmt::format(", W = {}", *window) : ""); }
+std::string TableEntry::label() const {
+  if (!window) return chapter->name;
+  return fmt::format(fmt::runtime(in_every_other ? "{}, {} / full" : "{}, W = {}"), chapter->name, *window);
+}
 
 std::vector<TableEntry> table_entries(const std::vector<Chapter>& list) {
   std::vector<TableEntry> entries;
   for (const Chapter& chapter : list) {
     entries.push_back({&chapter, std::nullopt});
     if (chapter.takes_window) entries.push_back({&chapter, kTableWindow});
+    if (chapter.takes_layer_windows) entries.push_back({&chapter, kTableWindow, /*in_every_other=*/true});
   }
   return entries;
 }
@@ -194,11 +201,14 @@ int64_t weight_bytes_per_token(const Checkpoint& checkpoint) {
 std::optional<bool> has_same_tokens(const ThroughputResult& result, const WorkloadResult& workload,
                                     const Samples& row) {
   const int64_t positions = static_cast<int64_t>(workload.workload.prompt.size()) + workload.workload.new_tokens - 1;
-  const auto sees = [&](const Samples& r) { return std::min(r.entry.window.value_or(positions), positions); };
+  const auto window = [&](const Samples& r) { return std::min(r.entry.window.value_or(positions), positions); };
+  const auto sees = [&](const Samples& r) {
+    return std::pair(window(r), r.entry.in_every_other && window(r) < positions);
+  };
   if (!promises_same_tokens(result.dtype)) return std::nullopt;
   if (!row.repeatable) return false;
   if (!row.entry.chapter->rounds.empty()) return std::nullopt;
-  bool compared = sees(row) == positions;  // the first row of a window that hides some has nothing to be held to
+  bool compared = window(row) == positions;  // the first row of a window that hides some has nothing to be held to
   for (const Samples& above : workload.rows) {
     if (&above == &row) break;
     if (sees(above) != sees(row) || !above.entry.chapter->rounds.empty()) continue;

@@ -13,9 +13,10 @@ namespace kvbook {
 /// One line of the table: a chapter with its options.
 struct TableEntry {
   const Chapter* chapter;
-  std::optional<int64_t> window;  // for chapters that take one
+  std::optional<int64_t> window;   // for chapters that take one
+  bool in_every_other = false;     // layer: 0, 2, ...; those between are full
 
-  std::string label() const;  // "05_sliding_window, W = 256"
+  std::string label() const;  // "05_sliding_window, W = 256", "10_layer_windows, 256 / full"
 };
 
 /// One prompt and how much is generated after it.
@@ -62,7 +63,7 @@ struct ThroughputPlan {
   int repetitions = 5;  // 1: the quick form, no spread, one row beside its at::linear calls
 };
 
-/// The table's lines: every chapter, and a chapter that takes a window once more at W = 256.
+/// The table's lines: every chapter, and a chapter that takes a window, or one a layer, once more at W = 256.
 std::vector<TableEntry> table_entries(const std::vector<Chapter>& list);
 
 /// A short prompt with `new_tokens` new ones, or as many as the context allows.

@@ -48,7 +48,7 @@ std::string row_text(const ThroughputResult& r, const WorkloadResult& workload, 
   const std::string cache_ms = row.cache_step_ms.empty() ? "-" : fmt::format("{:.2f}", median(row.cache_step_ms));
   const std::string mark = uncached && workload.workload.uncached_new_tokens < workload.workload.new_tokens ? " *" : "";
   return fmt::format(
-      "{:<26} {:>7.0f} {:>8.1f} {:>19} {:>7.1f} {:>7} {:>6.1f}x {:>5.1f} {:>4.0f}% {:>7} {:>6.1f} {:>7.1f} {:>8}\n",
+      "{:<28} {:>7.0f} {:>8.1f} {:>19} {:>7.1f} {:>7} {:>6.1f}x {:>5.1f} {:>4.0f}% {:>7} {:>6.1f} {:>7.1f} {:>8}\n",
       row.entry.label() + mark, static_cast<double>(r.weight_bytes) / kMega, median(row.ttft_ms),
       with_spread(row.tokens_per_s), step, p99, median(row.tokens_per_s) / median(workload.rows.front().tokens_per_s),
       bytes_per_s / kGiga, 100 * bytes_per_s / r.read_bandwidth, cache_ms, static_cast<double>(row.kv_bytes) / kMega,
@@ -77,9 +77,9 @@ std::string workload_text(const ThroughputResult& r, const WorkloadResult& workl
       distinct.size(), first_cached.new_ids.size(), first_cached.min_margin);
   text += linear_text(workload);
   text +=
-      fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "", "weights",
+      fmt::format("{:<28} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "", "weights",
                   "TTFT", "tok/s end to end", "ms/token", "", "x", "", "of", "cache", "KV", "peak", "same");
-  text += fmt::format("{:<26} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "chapter",
+  text += fmt::format("{:<28} {:>7} {:>8} {:>19} {:>7} {:>7} {:>7} {:>5} {:>5} {:>7} {:>6} {:>7} {:>8}\n", "chapter",
                       "MB/tok", "ms", first_cached.repetitions == 1 ? "" : "median [min-max]", "median", "p99", "naive",
                       "GB/s", "read", "ms/tok", "MB", "MB", "tokens");
   for (const Samples& row : workload.rows) text += row_text(r, workload, row);
@@ -112,6 +112,7 @@ nlohmann::ordered_json row_json(const ThroughputResult& result, const WorkloadRe
   nlohmann::ordered_json json;
   json["chapter"] = row.entry.chapter->name;
   json["window"] = row.entry.window ? nlohmann::ordered_json(*row.entry.window) : nlohmann::ordered_json(nullptr);
+  if (row.entry.in_every_other) json["in_every_other"] = true;
   json["repetitions"] = row.repetitions;
   json["new_tokens"] = row.new_ids.size();
   json["ttft_ms"] = row.ttft_ms;

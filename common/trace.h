@@ -9,9 +9,11 @@
 
 namespace kvbook {
 
-/// One committed forward: of a cache whose rows advance together the first row, else each row that it was about.
+/// One committed forward: of a cache whose rows advance together the first row, else each row that it was about; where
+/// layers keep different positions, once for those that keep the same.
 struct TracedForward {
   std::optional<int64_t> row = {};  // of a cache with several rows of their own
+  std::vector<int64_t> layers = {};  // where layers keep different positions: those that this is about
   int64_t first_position = 0;       // P: of the first token fed
   std::vector<int64_t> ids = {};    // the T tokens fed
   std::vector<int64_t> keys = {};   // KVCache::columns() while it was open: the position of each of the S keys

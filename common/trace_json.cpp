@@ -26,6 +26,7 @@ std::string trace_json(const Chapter& chapter, const std::string& model, const T
   for (const TracedForward& forward : forwards) {
     nlohmann::ordered_json entry;
     if (forward.row) entry["row"] = *forward.row;
+    if (!forward.layers.empty()) entry["layers"] = forward.layers;
     entry["first_position"] = forward.first_position;
     entry["ids"] = forward.ids;
     entry["text"] = nullptr;

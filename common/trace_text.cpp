@@ -94,8 +94,9 @@ std::vector<SlotState> slot_states(const TracedForward& forward) {
   return states;
 }
 
-std::string TraceText::legend() const {
-  return "a row a forward, a sign a slot: # held + new x not kept . empty (/3: 3 slots)\n"
+std::string TraceText::legend(bool by_layer) const {
+  const char* layers = by_layer ? "L1:7 is position 7 in layer 1 and in those with the same window\n" : "";
+  return "a row a forward, a sign a slot: # held + new x not kept . empty (/3: 3 slots)\n" + std::string(layers) +
          "position   fed  slots                                  keys    bytes token\n";
 }
 
@@ -137,6 +138,7 @@ std::string TraceText::row(const TracedForward& forward) const {
   const int64_t last = forward.first_position + forward.tokens() - 1;
   std::string position =
       forward.tokens() == 1 ? fmt::format("{}", last) : fmt::format("{}-{}", forward.first_position, last);
+  if (!forward.layers.empty()) position = fmt::format("L{}:{}", forward.layers.front(), position);
   if (forward.row) position = fmt::format("{}:{}", *forward.row, position);
   const auto nobodys = std::count(forward.keys.begin(), forward.keys.end(), kEmptySlot);
   std::string text = fmt::format("{:>9} {:>4}  {}  {:>4} {:>8} {}\n", position, forward.tokens(), strip(states),

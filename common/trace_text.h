@@ -20,8 +20,8 @@ class TraceText {
   /// The tokenizer may be null: tokens are shown as ids then. It must outlive this object. `colour`: for a terminal.
   TraceText(const Tokenizer* tokenizer, bool colour) : tokenizer_(tokenizer), colour_(colour) {}
 
-  /// What the signs mean: the first lines.
-  std::string legend() const;
+  /// What the signs mean: the first lines. `by_layer`: rows may be about some layers.
+  std::string legend(bool by_layer = false) const;
 
   /// The forward's row, and below it the matrix if more than one token was fed. At most 80 columns.
   std::string row(const TracedForward& forward) const;

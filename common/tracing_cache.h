@@ -19,9 +19,12 @@ class TracingCache final : public ForwardingCache {
   void on_commit() override;
 
  private:
+  std::vector<int64_t> layers_like(int64_t layer) const;  // empty: all
+
   ForwardListener on_forward_;
   struct TracedRow {
     int64_t row, step_row, count;  // of the cache, of the step, its tokens
+    int64_t layer;                 // the first of those that it is about
     TracedForward forward;
   };
   bool pad_left_ = false;

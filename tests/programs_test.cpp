@@ -143,6 +143,28 @@ TEST(Programs, ChunksAndWindowsGiveTheGoldenTokens) {
   }
 }
 
+TEST(Programs, Case40AWindowALayerGivesTheGoldenTokens) {
+  for (const std::string model : {"nano", "tiny"}) {
+    for (const GoldenRun& run : golden_runs(model, "layers")) {
+      for (const char* chunk : {"1", "4", "100"}) {
+        const nlohmann::json json =
+            run_json("10_layer_windows",
+                     {"--model", model == "nano" ? kNano : kTiny, "--prompt-ids", comma_separated(run.prompt),
+                      "--new-tokens", std::to_string(run.new_tokens()), "--layer-windows",
+                      comma_separated(run.windows), "--chunk", chunk});
+        EXPECT_EQ(json.at("new_ids").get<Ids>(), run.new_ids()) << comma_separated(run.windows) << ", chunk " << chunk;
+      }
+    }
+  }
+  for (const GoldenRun& run : golden_runs("tiny", "window")) {  // equal windows: chapter 5's tokens
+    const nlohmann::json json = run_json(
+        "10_layer_windows", {"--model", kTiny, "--prompt-ids", comma_separated(run.prompt), "--new-tokens",
+                             std::to_string(run.new_tokens()), "--layer-windows", comma_separated(Ids(3, *run.window))});
+    EXPECT_EQ(json.at("new_ids").get<Ids>(), run.new_ids()) << "window " << *run.window;
+    EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * std::min<int64_t>(*run.window, 64) * 8 * 4);
+  }
+}
+
 TEST(Programs, TurnsGiveTheTokensOfAFreshRunOnEverythingJoined) {
   for (const Chapter& chapter : exact_chapters()) {
     if (!chapter.takes_turns) continue;
@@ -468,6 +490,15 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"09_int8", with_nano({"1", "--group", "8"}), "--scales group"},
       {"09_int8", with_nano({"1", "--prompt-ids", "2"}), "07_ragged_batch"},
       {"08_paged", with_nano({"1", "--scales", "token"}), "--scales has no meaning"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2"}), "1 windows and"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,0,3"}), "has 2 layers"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,-1"}), "not -1"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,"}), "--layer-windows takes a window for each layer"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,full"}), "such as 0,64,64,0"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,99999999999999999999"}), "--layer-windows"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,0", "--layer-windows", "0,2"}), "--layer-windows"},
+      {"10_layer_windows", with_nano({"1", "--window", "2"}), "--window has no meaning"},
+      {"06_ring_buffer", with_nano({"1", "--layer-windows", "2,0"}), "--layer-windows has no meaning"},
       {"paging", {"--steps", "0"}, "--steps"},
       {"paging", {"--repetitions", "99"}, "--repetitions"},
       {"paging", {"--json", "-"}, "--json"},

@@ -77,6 +77,14 @@ TEST(ThroughputTable, AWindowThatHidesTokensPromisesNoIdentity) {
   EXPECT_FALSE(all_tokens_agree(made_up({samples("01_naive", {7, 8, 9}), sees})));
 }
 
+TEST(ThroughputTable, WindowsInSomeLayersAreNotHeldToThoseInAll) {
+  Samples all = samples("05_sliding_window", {7, 1, 1}, 5), some = samples("10_layer_windows", {7, 8, 1}, 5);
+  some.entry.in_every_other = true;
+  EXPECT_TRUE(all_tokens_agree(made_up({samples("01_naive", {7, 8, 9}), all, some})));
+  some.entry.window = 6;  // hides nothing
+  EXPECT_FALSE(all_tokens_agree(made_up({samples("01_naive", {7, 8, 9}), all, some})));
+}
+
 TEST(Throughput, MeasuresEveryRowAndKeepsTheRawSamples) {
   const Checkpoint checkpoint = golden_checkpoint("tiny", torch::kFloat32);
   const ThroughputPlan plan{.entries = table_entries(chapters()),
@@ -88,7 +96,7 @@ TEST(Throughput, MeasuresEveryRowAndKeepsTheRawSamples) {
   EXPECT_GT(result.read_bandwidth, 1e8);
   const nlohmann::json json = nlohmann::json::parse(throughput_json(result));
   const auto& rows = json.at("workloads").at(0).at("rows");
-  const auto takes_window = [](const Chapter& chapter) { return chapter.takes_window; };
+  const auto takes_window = [](const Chapter& chapter) { return chapter.takes_window || chapter.takes_layer_windows; };
   const auto windows = std::count_if(chapters().begin(), chapters().end(), takes_window);
   ASSERT_EQ(rows.size(), chapters().size() + windows);  // those once more, with a smaller one
   for (const auto& row : rows) {

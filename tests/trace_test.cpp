@@ -61,30 +61,39 @@ class EveryCacheTraced : public testing::TestWithParam<CacheCase> {};
 TEST_P(EveryCacheTraced, AForwardIsRecordedAsTheCacheSawIt) {  // that slots() is right, the conformance suite holds
   const auto inner = GetParam().make_cache(kSmallShape);
   std::vector<TracedForward> heard;
-  TracingCache cache(*inner, [&](const TracedForward& f) { heard.push_back(f); });
+  TracingCache tracing(*inner, [&](const TracedForward& f) { heard.push_back(f); });
+  RecordingCache cache(tracing);
   Numbers lengths = {3, 1, 1, 1};
   if (GetParam().takes_chunk_on_history()) lengths = {2, 3, 1, 1};
   for (const int64_t T : lengths) {
     const int64_t first = cache.length();
-    const Given given = forward_numbered(cache, T, 1, GetParam().dtype);  // keys that say their position
-    const TracedForward& last = heard.back();
-    EXPECT_EQ(last.keys, numbers_of(given.keys));
-    EXPECT_EQ(last.first_position, first);
-    EXPECT_EQ(last.tokens(), T);
-    EXPECT_EQ(last.visible.sizes(), (Numbers{T, static_cast<int64_t>(last.keys.size())}));
-    EXPECT_EQ(last.after, inner->slots());
-    EXPECT_EQ(last.bytes, inner->bytes());
-    Numbers seen, want;  // the last query sees itself and, at most, W - 1 before, each once
-    for (int64_t j = 0; j < last.visible.size(1); ++j) {
-      if (last.visible[T - 1][j].item<bool>()) seen.push_back(last.keys[j]);
+    heard.clear();
+    forward_numbered(cache, T, 1, GetParam().dtype);  // keys that say their position
+    Numbers layers;                                   // each is heard of once
+    for (const TracedForward& last : heard) {
+      Numbers about = last.layers;
+      if (about.empty()) about = {0, 1};
+      layers.insert(layers.end(), about.begin(), about.end());
+      EXPECT_EQ(last.first_position, first);
+      EXPECT_EQ(last.tokens(), T);
+      EXPECT_EQ(last.visible.sizes(), (Numbers{T, static_cast<int64_t>(last.keys.size())}));
+      EXPECT_EQ(last.bytes, inner->bytes());
+      for (const int64_t layer : about) {
+        EXPECT_EQ(last.keys, numbers_of(cache.seen[layer].keys));
+        EXPECT_EQ(last.after, inner->layer_slots(layer));
+        Numbers seen, want;  // the last query sees itself and, at most, W - 1 before, each once
+        for (int64_t j = 0; j < last.visible.size(1); ++j) {
+          if (last.visible[T - 1][j].item<bool>()) seen.push_back(last.keys[j]);
+        }
+        const int64_t W = GetParam().windows_in(kSmallShape)[layer];
+        for (int64_t p = std::max<int64_t>(0, first + T - W); p < first + T; ++p) want.push_back(p);
+        std::sort(seen.begin(), seen.end());
+        EXPECT_EQ(seen, want);
+      }
     }
-    for (int64_t p = std::max<int64_t>(0, first + T - GetParam().window_in(kSmallShape)); p < first + T; ++p) {
-      want.push_back(p);
-    }
-    std::sort(seen.begin(), seen.end());
-    EXPECT_EQ(seen, want);
+    std::sort(layers.begin(), layers.end());
+    EXPECT_EQ(layers, (Numbers{0, 1}));
   }
-  EXPECT_EQ(heard.size(), lengths.size());
 }
 
 TEST_P(EveryCacheTraced, AForwardThatIsAbandonedIsNotHeardOf) {

@@ -20,7 +20,8 @@ torch::Tensor NaiveGpt2::hidden(const torch::Tensor& ids, const torch::Tensor& v
 
   // A token's vector is what it is plus where it stands.
   torch::Tensor x = at::embedding(weight("wte.weight"), ids) + weight("wpe.weight").narrow(0, 0, T);
-  for (int64_t layer = 0; layer < config_.layers; ++layer) x = block(x, layer, visible);
+  const torch::Tensor of_layer = visible.expand({config_.layers, T, T});
+  for (int64_t layer = 0; layer < config_.layers; ++layer) x = block(x, layer, of_layer[layer]);
   return layer_norm(x, "ln_f");
 }
 

@@ -20,7 +20,8 @@ class NaiveGpt2 {
   /// @throws c10::IndexError if T > context or an id is not in the vocabulary.
   torch::Tensor hidden(const torch::Tensor& ids) const;
 
-  /// The same with another mask, bool [T, T]: query i (row) sees key j (column) where it is true.
+  /// The same with another mask, bool [T, T]: query i (row) sees key j (column) where it is true. [L, T, T]: a mask a
+  /// layer.
   torch::Tensor hidden(const torch::Tensor& ids, const torch::Tensor& visible) const;
 
   /// The score of every word as the next one: [..., E] -> [..., V].

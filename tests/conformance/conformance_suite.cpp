@@ -23,7 +23,7 @@ using Chunks = std::vector<int64_t>;
 class CacheConformance : public testing::TestWithParam<CacheCase> {
  protected:
   const CacheCase& cache_case() const { return GetParam(); }
-  int64_t window() const { return cache_case().window_in(checkpoint_.config.shape()); }
+  std::vector<int64_t> windows() const { return cache_case().windows_in(checkpoint_.config.shape()); }
   std::unique_ptr<KVCache> fresh_cache() const { return cache_case().make_cache(checkpoint_.config.shape()); }
   bool takes_chunk_on_history() const { return cache_case().takes_chunk_on_history(); }
   Generation generate(Gpt2& model, KVCache& cache, const torch::Tensor& input, const GenerateOptions& options) const {
@@ -54,7 +54,7 @@ class CacheConformance : public testing::TestWithParam<CacheCase> {
   torch::Tensor oracle(const torch::Tensor& ids) { return oracle(model_, checkpoint_, ids); }
   torch::Tensor oracle(Gpt2& model, const Checkpoint& checkpoint, const torch::Tensor& ids) const {
     const ModelShape shape = checkpoint.config.shape();
-    if (!cache_case().rounds()) return full_recompute(checkpoint, ids, cache_case().window_in(shape));
+    if (!cache_case().rounds()) return full_recompute(checkpoint, ids, cache_case().windows_in(shape));
     return in_chunks(model, *cache_case().make_cache(shape), ids, {ids.size(1)});
   }
 
@@ -88,7 +88,7 @@ TEST_P(CacheConformance, Case01AnySplitOfThePromptGivesTheLogitsOfTheFullPass) {
       }
     }
     if (cache_case().rounds()) {
-      EXPECT_GT(max_abs_diff(want, full_recompute(checkpoint_, ids, window())), 1e-5) << "nothing was rounded";
+      EXPECT_GT(max_abs_diff(want, full_recompute(checkpoint_, ids, windows())), 1e-5) << "nothing was rounded";
     }
   }
 }
@@ -305,7 +305,7 @@ TEST_P(CacheConformance, Case13InBFloat16TokensAgreeWhereTheGapIsWideEnough) {
   Gpt2 model = cache_case().make_model(half);
   const torch::Tensor ids = to_row({3, 1, 4, 1, 5, 9, 2, 6});
   const torch::Tensor got = in_chunks(model, *cache_, ids, then_singles(4, 8)).to(torch::kFloat64);
-  const torch::Tensor want = full_recompute(golden_checkpoint("nano", torch::kFloat64), ids, window());
+  const torch::Tensor want = full_recompute(golden_checkpoint("nano", torch::kFloat64), ids, windows());
   EXPECT_LE(max_abs_diff(got, want), tolerance);
   const torch::Tensor best = std::get<0>(want.topk(2, -1));
   const torch::Tensor wide = (best.select(-1, 0) - best.select(-1, 1)) > 2 * tolerance;
@@ -348,12 +348,16 @@ TEST_P(CacheConformance, ColumnsNameTheKeysThatUpdateReturnsInTheirOrder) {
   EXPECT_TRUE(inner->columns().empty());
   RecordingCache cache(*inner);
   for (const int64_t T : takes_chunk_on_history() ? Chunks{2, 1, 3, 1, 1} : Chunks{3, 1, 1, 1, 1, 1}) {
-    std::vector<int64_t> seen = numbers_of(forward_numbered(cache, T).keys);  // keys that say their position
-    ASSERT_EQ(cache.columns_seen.size(), seen.size());
-    for (size_t column = 0; column < seen.size(); ++column) {
-      if (cache.columns_seen[column] == kEmptySlot) seen[column] = kEmptySlot;
+    forward_numbered(cache, T);  // keys that say their position
+    for (size_t layer = 0; layer < cache.seen.size(); ++layer) {
+      std::vector<int64_t> seen = numbers_of(cache.seen[layer].keys);
+      const std::vector<int64_t>& named = cache.columns_seen[layer];
+      ASSERT_EQ(named.size(), seen.size());
+      for (size_t column = 0; column < seen.size(); ++column) {
+        if (named[column] == kEmptySlot) seen[column] = kEmptySlot;
+      }
+      EXPECT_EQ(named, seen) << cache.length() << " tokens, layer " << layer;
     }
-    EXPECT_EQ(cache.columns_seen, seen) << cache.length() << " tokens";
   }
   EXPECT_TRUE(inner->columns().empty()) << "no forward is open";
 }
@@ -441,19 +445,26 @@ TEST_P(CacheConformance, SlotsNameTheKeysThatTheNextQuerySees) {
   RecordingCache cache(*inner);
   for (const int64_t T : {3, 1, 1, 1, 1}) {
     const int64_t P = cache.length();
-    std::vector<int64_t> named = cache.slots(), seen;
+    std::vector<std::vector<int64_t>> slots;
+    for (int64_t layer = 0; layer < kSmallShape.layers; ++layer) slots.push_back(cache.layer_slots(layer));
+    EXPECT_EQ(cache.slots(), slots.front());
     forward_numbered(cache, T);
     if (T > 1) continue;
-    const auto hidden = [&](int64_t p) { return p == kEmptySlot || p <= P - cache_case().window_in(kSmallShape); };
-    named.erase(std::remove_if(named.begin(), named.end(), hidden), named.end());
-    const torch::Tensor visible = cache.seen[0].visible;
-    for (size_t column = 0; column < cache.columns_seen.size(); ++column) {
-      const bool sees = !visible.defined() || visible[0][static_cast<int64_t>(column)].item<bool>();
-      if (sees && cache.columns_seen[column] < P) seen.push_back(cache.columns_seen[column]);
+    for (size_t layer = 0; layer < slots.size(); ++layer) {
+      std::vector<int64_t>&named = slots[layer], seen;
+      const int64_t W = cache_case().windows_in(kSmallShape)[layer];
+      const auto hidden = [&](int64_t p) { return p == kEmptySlot || p <= P - W; };
+      named.erase(std::remove_if(named.begin(), named.end(), hidden), named.end());
+      const torch::Tensor visible = cache.seen[layer].visible;
+      for (size_t column = 0; column < cache.columns_seen[layer].size(); ++column) {
+        const int64_t position = cache.columns_seen[layer][column];
+        const bool sees = !visible.defined() || visible[0][static_cast<int64_t>(column)].item<bool>();
+        if (sees && position < P) seen.push_back(position);
+      }
+      std::sort(seen.begin(), seen.end());
+      std::sort(named.begin(), named.end());
+      EXPECT_EQ(named, seen) << P << " tokens, layer " << layer;
     }
-    std::sort(seen.begin(), seen.end());
-    std::sort(named.begin(), named.end());
-    EXPECT_EQ(named, seen) << P << " tokens";
   }
 }
 
@@ -490,7 +501,7 @@ TEST_P(CacheConformance, BytesCopiedAStepAreThoseOfTheFormula) {
       std::vector<int64_t> want;
       int64_t P = 0;
       for (const int64_t T : sizes) {
-        want.push_back(key_value_bytes(shape, rows, cache_case().copied_tokens(shape, P, T), element));
+        want.push_back(cache_case().copied_bytes(shape, rows, P, T, element));
         P += T;
       }
       EXPECT_EQ(cache.copied(), want);

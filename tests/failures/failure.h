@@ -14,6 +14,7 @@ struct Scene {
   bool fails_first = false;  // the prompt was asked before, in a batch, and its first forward failed
   std::optional<int64_t> chunk = {};
   std::optional<int64_t> window = {};
+  std::vector<int64_t> layer_windows = {};
   std::optional<int64_t> capacity = {};
   torch::ScalarType dtype = torch::kFloat32;
   bool with_faults = false;      // every fifth forward fails half-way and is tried again

@@ -29,6 +29,8 @@ Failure masks_a_ring_by_column();
 Failure resets_on_another_batch();
 Failure trusts_a_hash();
 Failure publishes_what_failed();
+Failure one_mask_for_all_layers();
+Failure windows_on_the_wrong_layers();
 
 const std::vector<Failure>& failures() {
   static const std::vector<Failure> list = {
@@ -37,7 +39,7 @@ const std::vector<Failure>& failures() {
       feeds_the_last_token(),   doubles_when_full(),       context_set_twice(),        mask_without_the_past(),
       prefill_without_a_mask(), unwritten_slots_visible(), evicts_before_it_attends(), no_band_in_a_chunk(),
       shifts_in_update(),       writes_a_chunk_at_once(),  masks_a_ring_by_column(),   resets_on_another_batch(),
-      trusts_a_hash(),          publishes_what_failed(),
+      trusts_a_hash(),          publishes_what_failed(),   one_mask_for_all_layers(),  windows_on_the_wrong_layers(),
   };
   return list;
 }

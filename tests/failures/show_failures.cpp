@@ -1,6 +1,6 @@
 // build/bin/failures: what a failure looks like from outside, beside the chapter that it was made from.
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -63,6 +63,7 @@ Told tell(const Failure& failure, const Chapter& chapter, const NamedModel& name
   CacheOptions options = default_cache_options(shape);
   options.window = scene.window.value_or(options.window);
   options.capacity = scene.capacity.value_or(options.capacity);
+  options.layer_windows = scene.layer_windows;
   const bool in_batch = !scene.beside.empty() || scene.fails_first;
   options.rows = in_batch ? scene.rows : 0;
   const auto inner = chapter.make_cache(shape, options);
@@ -104,6 +105,7 @@ std::string flags(const Scene& scene) {
   if (!scene.prompt.empty()) text += fmt::format(" --prompt \"{}\"", scene.prompt);
   if (scene.chunk) text += fmt::format(" --chunk {}", *scene.chunk);
   if (scene.window) text += fmt::format(" --window {}", *scene.window);
+  if (!scene.layer_windows.empty()) text += fmt::format(" --layer-windows {}", fmt::join(scene.layer_windows, ","));
   if (scene.capacity) text += fmt::format(" --capacity {}", *scene.capacity);
   if (scene.dtype != torch::kFloat32) text += " --dtype " + dtype_name(scene.dtype);
   if (scene.with_faults) text += ", and every fifth forward fails once";

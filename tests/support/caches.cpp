@@ -1,6 +1,6 @@
 #include "tests/support/caches.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/axes.h"
 
@@ -9,7 +9,10 @@ namespace kvbook {
 CacheOptions CacheCase::options(const ModelShape& shape, int64_t rows) const {
   CacheOptions options = default_cache_options(shape);
   options.rows = rows;
-  options.window = window_in(shape);
+  options.window = window.value_or(shape.context);
+  for (int64_t layer = 0; layer < shape.layers && !layer_windows.empty(); ++layer) {
+    options.layer_windows.push_back(layer_windows[layer % layer_windows.size()]);
+  }
   if (more) more(options);
   if (needs_ranges) {  // wide enough for keys that say their position
     const std::vector<int64_t> size = {shape.layers, shape.kv_heads, shape.head_size};
@@ -23,24 +26,42 @@ std::unique_ptr<KVCache> CacheCase::make_cache(const ModelShape& shape, int64_t 
   return chapter.make_cache(shape, options(shape, rows));
 }
 
-int64_t CacheCase::slots(const ModelShape& shape, int64_t length) const {
+std::vector<int64_t> CacheCase::windows_in(const ModelShape& shape) const {
+  const CacheOptions with = options(shape);
+  std::vector<int64_t> windows(shape.layers, with.window);
+  for (size_t layer = 0; layer < with.layer_windows.size(); ++layer) {
+    if (with.layer_windows[layer] > 0) windows[layer] = with.layer_windows[layer];
+  }
+  return windows;
+}
+
+int64_t CacheCase::slots(const ModelShape& shape, int64_t length, int64_t window) const {
   if (length == 0) return 0;
-  if (own_slots) return own_slots(length, window_in(shape));
+  if (own_slots) return own_slots(length, window);
   if (chapter.takes_capacity) return default_cache_options(shape).capacity;
-  if (chapter.takes_window) return window_in(shape);
+  if (chapter.takes_window) return window;
   return length;
 }
 
 int64_t CacheCase::bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t element) const {
   if (own_bytes) return length == 0 ? 0 : own_bytes(shape, rows, length, element);
-  return key_value_bytes(shape, rows, slots(shape, length), element);
+  int64_t tokens = 0;  // of all layers
+  for (const int64_t W : windows_in(shape)) tokens += slots(shape, length, W);
+  return key_value_bytes(shape, rows, tokens, element) / shape.layers;
 }
 
-int64_t CacheCase::copied_tokens(const ModelShape& shape, int64_t length, int64_t T) const {
-  if (own_copies) return own_copies(length, T, window_in(shape));
+int64_t CacheCase::copied_bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t T,
+                                int64_t element) const {
+  int64_t tokens = 0;
+  for (const int64_t W : windows_in(shape)) tokens += copied_tokens(length, T, W);
+  return key_value_bytes(shape, rows, tokens, element) / shape.layers;
+}
+
+int64_t CacheCase::copied_tokens(int64_t length, int64_t T, int64_t W) const {
+  if (own_copies) return own_copies(length, T, W);
   if (chapter.takes_capacity) return T;
   if (!chapter.takes_window) return length + T;  // cat: a new tensor for all of them
-  const int64_t W = window_in(shape), h = std::min(length, W - 1);
+  const int64_t h = std::min(length, W - 1);
   if (h + T < W) return T;
   if (h + T == W) return T + 2 * (W - 1);  // written in place, then W - 1 are shifted: into scratch and back
   return (h + T) + (W - 1);                // staged beside the window, then its end is copied in
@@ -83,6 +104,18 @@ void add_pages(std::vector<CacheCase>& variants) {
     paged.more = [page](CacheOptions& options) { options.page = page; };
     copies_as_paged(paged, page);
     variants.push_back(paged);
+  }
+}
+
+/// Rings, as chapter 6, each layer's of its window.
+void add_layer_windows(std::vector<CacheCase>& variants) {
+  variants.front().own_slots = [](int64_t, int64_t window) { return window; };
+  variants.front().own_copies = ring_copies;
+  for (const std::vector<int64_t>& windows : {std::vector<int64_t>{2, 0}, {0, 2}, {1, 4}, {3}}) {
+    CacheCase windowed = variants.front();
+    windowed.name += fmt::format("_{}", fmt::join(windows, "_"));
+    windowed.layer_windows = windows;
+    variants.push_back(windowed);
   }
 }
 
@@ -131,6 +164,7 @@ std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list) {
     if (chapter.takes_window) add_windows(variants);
     if (chapter.takes_pages) add_pages(variants);
     if (chapter.takes_scales) add_scales(variants);
+    if (chapter.takes_layer_windows) add_layer_windows(variants);
     for (CacheCase& variant : variants) {
       const std::string name = variant.name;
       variant.name = name + "_float64";
@@ -155,7 +189,7 @@ KeyValues FailingCache::update(int64_t layer, const torch::Tensor& key, const to
 KeyValues RecordingCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
   const KeyValues kv = ForwardingCache::update(layer, key, value);
   if (layer == 0) query_tokens.push_back(key.size(kSeqAxis));
-  if (layer == 0) columns_seen = columns();
+  columns_seen[layer] = layer_columns(layer);
   seen[layer] = {kv.keys.clone(), kv.values.clone(), kv.visible.defined() ? kv.visible.clone() : kv.visible};
   return kv;
 }

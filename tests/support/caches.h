@@ -18,10 +18,12 @@ struct CacheCase {
   torch::ScalarType dtype;
   double tolerance;  // of logits against the oracle
   std::function<Gpt2(const Checkpoint&)> make_model = [](const Checkpoint& checkpoint) { return Gpt2(checkpoint); };
-  /// Where a cache has another number of slots than a chapter's with the same flags: those for `length` tokens, at
-  /// least 1, with a window of `window`.
+  /// Where each layer has a window of its own, 0 for a full one: those of the first layers, and again from the start.
+  std::vector<int64_t> layer_windows = {};
+  /// Where a cache has another number of slots than a chapter's with the same flags: those of a layer for `length`
+  /// tokens, at least 1, with a window of `window`.
   std::function<int64_t(int64_t length, int64_t window)> own_slots = {};
-  /// Where it copies other tokens than a chapter's with the same flags: those for T new ones on `length`.
+  /// Where it copies other tokens than a chapter's with the same flags: those of a layer for T new ones on `length`.
   std::function<int64_t(int64_t length, int64_t T, int64_t window)> own_copies = {};
   std::function<void(CacheOptions&)> more = {};  // sets what else the cache is made with
   /// Where it rounds: the bytes that it holds for `length` tokens, at least 1, in each row.
@@ -33,15 +35,17 @@ struct CacheCase {
   bool takes_chunk_on_history() const { return chapter.no_chunk_on_history.empty(); }
   CacheOptions options(const ModelShape& shape, int64_t rows = 0) const;
   std::unique_ptr<KVCache> make_cache(const ModelShape& shape, int64_t rows = 0) const;
-  /// Tokens that the cache has memory for when it holds `length`: none at first, then what it grew to or was made for.
-  int64_t slots(const ModelShape& shape, int64_t length) const;
-  /// Tokens that the cache copies, of every layer, when T new ones come on `length` committed: the time that it
-  /// promises.
-  int64_t copied_tokens(const ModelShape& shape, int64_t length, int64_t T) const;
+  /// Tokens that a layer with this window has memory for when `length` are held: none at first, then what it grew to or
+  /// was made for.
+  int64_t slots(const ModelShape& shape, int64_t length, int64_t window) const;
+  /// Tokens that such a layer copies when T new ones come on `length` committed: the time that it promises.
+  int64_t copied_tokens(int64_t length, int64_t T, int64_t window) const;
+  /// The same in bytes, for all layers.
+  int64_t copied_bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t T, int64_t element) const;
   /// Bytes held for so many tokens in each row; `element`: of the model's dtype.
   int64_t bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t element) const;
   bool rounds() const { return !chapter.rounds.empty(); }  ///< right is what it gives itself, fed at once
-  int64_t window_in(const ModelShape& shape) const { return window.value_or(shape.context); }
+  std::vector<int64_t> windows_in(const ModelShape& shape) const;  ///< a layer each
 };
 
 inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << cache_case.name; }  // for GoogleTest
@@ -50,7 +54,8 @@ inline void PrintTo(const CacheCase& cache_case, std::ostream* out) { *out << ca
 int64_t ring_copies(int64_t length, int64_t T, int64_t slots);
 
 /// All of these that have a cache, in float64 and float32; those that take a window also with windows of 1, 3 and 4,
-/// those with pages also with pages of 1 and 3, those with scales with each kind.
+/// those with pages also with pages of 1 and 3, those with scales with each kind, those with a window a layer with
+/// several lists of them.
 std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list);
 
 /// Throws after layer 0 of the next forward, once, if armed.
@@ -80,11 +85,11 @@ class CountingCache final : public ForwardingCache {
 /// Remembers a copy of what each layer's attention was last given, and how many query tokens each forward had.
 class RecordingCache final : public ForwardingCache {
  public:
-  explicit RecordingCache(KVCache& inner) : ForwardingCache(inner), seen(inner.shape().layers) {}
+  explicit RecordingCache(KVCache& inner) : ForwardingCache(inner), seen(inner.shape().layers), columns_seen(seen.size()) {}
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
 
-  std::vector<KeyValues> seen;        // a layer each
-  std::vector<int64_t> columns_seen;  // the positions of their keys
+  std::vector<KeyValues> seen;                     // a layer each
+  std::vector<std::vector<int64_t>> columns_seen;  // the positions of their keys
   std::vector<int64_t> query_tokens;  // a forward each
 };
 

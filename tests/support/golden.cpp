@@ -31,11 +31,15 @@ std::vector<GoldenRun> golden_runs(const std::string& name, const std::string& k
   std::vector<GoldenRun> runs;
   for (const auto& entry : golden.at(kind)) {
     GoldenRun run{.window = std::nullopt,
+                  .windows = {},
                   .prompt = entry.at("prompt"),
                   .ids = entry.at("ids"),
                   .last_logits = entry.at("last_logits"),
                   .end_logits = entry.at("end_logits")};
     if (entry.contains("window")) run.window = entry.at("window").get<int64_t>();
+    for (const auto& window : entry.value("windows", nlohmann::json::array())) {
+      run.windows.push_back(window.is_null() ? 0 : window.get<int64_t>());
+    }
     runs.push_back(run);
   }
   TORCH_CHECK(!runs.empty(), "no golden run of kind ", kind, " for ", name);

@@ -24,6 +24,7 @@ torch::Tensor tensor_of(const nlohmann::json& nested);
 /// One greedy run of transformers in float64.
 struct GoldenRun {
   std::optional<int64_t> window;
+  std::vector<int64_t> windows;  // a layer each, 0: full; empty unless each has its own
   std::vector<int64_t> prompt;
   std::vector<int64_t> ids;         // prompt, then the new ids
   std::vector<double> last_logits;  // after the prompt: they chose the first new id
@@ -33,7 +34,7 @@ struct GoldenRun {
   std::vector<int64_t> new_ids() const { return {ids.begin() + static_cast<int64_t>(prompt.size()), ids.end()}; }
 };
 
-/// kind: "full" (no window) or "window".
+/// kind: "full" (no window), "window" or "layers" (a window a layer).
 std::vector<GoldenRun> golden_runs(const std::string& name, const std::string& kind);
 
 }  // namespace kvbook

@@ -12,8 +12,15 @@ torch::Tensor banded_mask(int64_t T, int64_t window) {
 }
 
 torch::Tensor full_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t window) {
+  return full_recompute(checkpoint, ids, std::vector<int64_t>(checkpoint.config.layers, window));
+}
+
+torch::Tensor full_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids,
+                             const std::vector<int64_t>& windows) {
   const NaiveGpt2 naive(checkpoint);
-  return naive.logits(naive.hidden(ids, banded_mask(ids.size(1), window)));
+  std::vector<torch::Tensor> masks;
+  for (const int64_t window : windows) masks.push_back(banded_mask(ids.size(1), window));
+  return naive.logits(naive.hidden(ids, torch::stack(masks)));
 }
 
 torch::Tensor greedy_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t window,

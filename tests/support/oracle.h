@@ -12,6 +12,8 @@ torch::Tensor banded_mask(int64_t T, int64_t window);
 
 /// Logits of every position, [B, T, V], with no cache. A window of at least T changes nothing.
 torch::Tensor full_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t window);
+torch::Tensor full_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids,
+                             const std::vector<int64_t>& windows);  ///< a layer each
 
 /// Greedy decoding by full recompute: the ids [B, new_tokens].
 torch::Tensor greedy_recompute(const Checkpoint& checkpoint, const torch::Tensor& ids, int64_t window,

@@ -75,6 +75,8 @@ def results():
 
 
 def _label(row):
+    if row.get("in_every_other"):
+        return f"{row['chapter']}, {row['window']} / full"
     return row["chapter"] + (f", W = {row['window']}" if row["window"] else "")
 
 
@@ -311,3 +313,49 @@ def recall():
     guess = evaluation["most_frequent_guess"]
     shares = " | ".join(f"{guess[fact]['percent']:.1f} %" for fact in facts)
     return "\n".join([*lines, f"| always guessing the most frequent word | {shares} | |"])
+
+
+
+def recall_by_layer():
+    """What the small model recalls with a window of 64 in which layers, from the same file."""
+    evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())
+    facts = list(evaluation["facts"])
+    context = json.loads((ROOT / "data" / "tales" / "config.json").read_text())["n_positions"]
+    lines = [
+        "| layer windows | of the bytes | " + " | ".join(facts) + " | loss on other tokens |",
+        "|---|--:|" + "--:|" * (len(facts) + 1),
+    ]
+    for row in sorted(evaluation["by_layer"], key=lambda row: sum(window > 0 for window in row["layer_windows"])):
+        windows = row["layer_windows"]
+        held = sum(window or context for window in windows) / (context * len(windows))
+        shares = " | ".join(f"{row['recall_percent'][fact]:.1f} %" for fact in facts)
+        name = ",".join(str(window) for window in windows)
+        lines.append(f"| {name} | {100 * held:.0f} % | {shares} | {row['loss_other_tokens']:.3f} |")
+    return "\n".join(lines)
+
+
+# name, layers, of them full, window, key-value heads, head size
+WINDOWED_MODELS = (
+    ("Gemma 2 27B", 46, 23, 4096, 16, 128),
+    ("Gemma 3 27B", 62, 10, 1024, 16, 128),
+    ("gpt-oss-120b", 36, 18, 128, 8, 64),
+)
+
+
+def models_with_windows():
+    """Bytes of keys and values of some published models, all layers full and with their windows; bfloat16."""
+    lines = [
+        "| model | layers | of them full | W | 8,192 tokens, all full | with windows | 131,072 tokens, all full | with windows |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, layers, full, window, heads, size in WINDOWED_MODELS:
+        cells = []
+        for tokens in (8192, 131072):
+            if tokens > 8192 and name.startswith("Gemma 2"):  # its context is 8,192
+                cells += ["-", "-"]
+                continue
+            a_slot = 2 * heads * size * 2  # keys and values of one token in one layer
+            all_full, with_windows = layers * tokens * a_slot, (full * tokens + (layers - full) * window) * a_slot
+            cells += [f"{all_full / 1e9:.2f} GB", f"{with_windows / 1e9:.2f} GB ({100 * with_windows / all_full:.0f} %)"]
+        lines.append(f"| {name} | {layers} | {full} | {window:,} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)

@@ -27,6 +27,7 @@ FLAGS = {
     "06_ring_buffer": "--window 64",
     "07_ragged_batch": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60',
     "08_paged": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60 --pool-pages 8',
+    "10_layer_windows": "--layer-windows 64,64,0,0",
     "tour": "--quick",
 }
 TRACES = {
@@ -35,9 +36,10 @@ TRACES = {
     "04_preallocated": "--new-tokens 6 --capacity 12",
     "05_sliding_window": "--new-tokens 8 --window 6",
     "06_ring_buffer": "--new-tokens 8 --window 6",
+    "10_layer_windows": "--new-tokens 8 --layer-windows 0,6,6,0",
 }
 ROWS_TRACE = '--prompt "There was once a boy" --prompt "One day" --rows 2 --new-tokens 4'
-CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding", "waste", "sharing", "outlier", "rounding"]
+CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding", "waste", "sharing", "outlier", "rounding", "layers"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
 RUNS |= {name: f"build/bin/{name}" for name in ("layouts", "pool")}
@@ -59,6 +61,7 @@ FILED_TRACES |= {
     "06_ring_buffer_turn": f"{SECOND_TURN} --window 6",
     "07_ragged_batch_rows": ROWS_TRACE,
     "09_int8_turn": f"{SECOND_TURN} --scales group --group 4",
+    "10_layer_windows_turn": f"{SECOND_TURN} --layer-windows 16,6,6,16",
 }
 
 # Each failure is a file of this name in tests/failures.
@@ -107,7 +110,7 @@ MEASURED = [
     (r"^.* · last-level cache .*$", "(cpu)"),
     (r"^LibTorch .* · BLAS .*$", "(libraries)"),
     # A row of the throughput table, quick form: its name, weights, KV, peak and "same tokens" stay.
-    (r"^(\d\d_\w+(?:, W = \d+)?) +(\d+)(?: +[\d.]+){3} +(?:[\d.]+|-) +[\d.]+x +[\d.]+ +\d+% +(?:[\d.]+|-) +"
+    (r"^(\d\d_\w+(?:, W = \d+|, \d+ / full)?) +(\d+)(?: +[\d.]+){3} +(?:[\d.]+|-) +[\d.]+x +[\d.]+ +\d+% +(?:[\d.]+|-) +"
      r"([\d.]+ +[\d.]+ +\S+)$", r"\1 \2 # \3"),
 ]
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the float64 references of the tales model: what greedy decoding writes after each prompt.
+"""Makes the float64 references of a tales model: what greedy decoding writes after each prompt.
 
     python3 tools/golden/make_golden_tales.py --model data/tales --out data/golden/tales.json
+    python3 tools/golden/make_golden_tales.py --model data/tales-llama --out data/golden/tales_llama.json
 
 Full attention is transformers' own generate, checked against the oracle token by token. For the
 default prompt also what a window of 64 and of 16 gives: the oracle with a banded mask. Float64 from
@@ -13,11 +14,9 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import GPT2LMHeadModel
-from transformers.utils import logging
 
-import oracle
 import stable_json
+from oracles import Oracle
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tales"))
 import tokenizer as vocabulary
@@ -34,8 +33,8 @@ def generated(model, prompt, new):
     return ids[0].tolist()
 
 
-def continuation(weights, config, tokenizer, prompt, new, window=None):
-    ids, gap = oracle.greedy(weights, config, prompt, new, window)
+def continuation(model, tokenizer, prompt, new, window=None):
+    ids, gap = model.greedy(prompt, new, window)
     new_ids = ids[len(prompt):]
     return {"new_ids": new_ids, "min_margin": gap,
             "text": tokenizer.decode(new_ids, skip_special_tokens=False)}
@@ -50,9 +49,8 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.set_grad_enabled(False)
-    weights, config = oracle.load(args.model)
-    logging.disable_progress_bar()
-    model = GPT2LMHeadModel.from_pretrained(args.model, dtype=torch.float64).eval()
+    model = Oracle(args.model)
+    theirs = model.of_transformers()
     tokenizer = vocabulary.load(args.model)
     chosen = json.loads((args.model / "prompts.json").read_text())
     new = chosen["new_tokens"]
@@ -61,23 +59,24 @@ def main():
         ids = prompt["ids"]
         assert tokenizer.encode(prompt["text"]).ids == ids
         entry = {"name": prompt["name"], "prompt": ids,
-                 **continuation(weights, config, tokenizer, ids, new)}
-        assert generated(model, ids, new) == ids + entry["new_ids"], prompt["name"]
+                 **continuation(model, tokenizer, ids, new)}
+        assert generated(theirs, ids, new) == ids + entry["new_ids"], prompt["name"]
         if prompt["name"] == "default":
-            theirs = model(torch.tensor([ids])).logits[0]
-            ours = oracle.forward(weights, config, ids)
-            assert (ours - theirs).abs().max() < 1e-9
+            ours = model.forward(ids)
+            difference = (ours - theirs(torch.tensor([ids])).logits[0]).abs().max().item()
+            print(f"largest difference from transformers: {difference:.1e}", file=sys.stderr)
+            assert difference < model.tolerance
             entry["last_logits"] = [round(x, 9) for x in ours[-1].tolist()]
             entry["windows"] = [
                 {"window": window,
-                 **continuation(weights, config, tokenizer, ids, new, window)}
+                 **continuation(model, tokenizer, ids, new, window)}
                 for window in WINDOWS]
         entries.append(entry)
         print(f"{prompt['name']}: smallest gap {entry['min_margin']:.4f}", file=sys.stderr)
     about = ("float64 references from the stored float16 weights: greedy new_ids after each prompt, "
              "full attention, checked against transformers; windows: a banded mask, query i sees "
              "keys max(0,i-W+1)..i; last_logits: after the prompt; text: the new ids decoded")
-    value = {"about": about, "model": "tales", "new_tokens": new, "prompts": entries}
+    value = {"about": about, "model": args.model.name, "new_tokens": new, "prompts": entries}
     print(f"{args.out}: {stable_json.write(args.out, value)}")
 
 

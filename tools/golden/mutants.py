@@ -3,6 +3,8 @@
 
     python3 tools/golden/mutants.py data/golden/nano data/golden/tiny
 
+(mutants_llama.py does the same for the Llamas.)
+
 Every mutant is the oracle with one fault that a real system of this kind has had. A mutant is caught
 by tokens when some case's greedy ids change, and by logits when the logits that chose a case's first
 or last id move by more than 1e-6 (a test compares at 1e-9). Exit status 1 if a mutant survives both.
@@ -30,10 +32,10 @@ POSITIONS = {
 }
 
 
-def shifted_positions(rule, length, prompt_length, config):
+def shifted_positions(rule, length, prompt_length, layers, context):
     def position(i):
-        wanted = i if i < prompt_length else rule(i, prompt_length, config["n_layer"])
-        return min(config["n_positions"] - 1, max(0, wanted))
+        wanted = i if i < prompt_length else rule(i, prompt_length, layers)
+        return min(context - 1, max(0, wanted))
     return [position(i) for i in range(length)]
 
 
@@ -149,32 +151,28 @@ def loading_faults(weights, config):
     }
 
 
-def run(weights, config, case, window, **fault):
-    """Greedy ids with a fault, and the logits that chose the first and the last of the case's ids.
-    `fault` may hold positions=rule, visible=(chunk size, rule) or attend=function."""
-    prompt_length = len(case["prompt"])
-
-    def logits(ids):
-        options = dict(fault)
-        if "positions" in fault:
-            options["positions"] = shifted_positions(fault["positions"], len(ids), prompt_length,
-                                                     config)
-        if "visible" in fault:
-            options["visible"] = in_chunks(len(ids), *fault["visible"])
-        return forward(weights, config, ids, window, **options)[-1]
-
+def run(last_logits, case):
+    """A mutant's greedy ids, and its logits that chose the first and the last of the case's ids.
+    last_logits(ids): the mutant's logits after some ids."""
     ids = list(case["prompt"])
     while len(ids) < len(case["ids"]):
-        ids.append(lowest_best(logits(ids).nan_to_num()))  # NaN: a query that sees no key
-    return ids, logits(case["prompt"]), logits(case["ids"][:-1])
+        ids.append(lowest_best(last_logits(ids).nan_to_num()))  # NaN: a query that sees no key
+    return ids, last_logits(case["prompt"]), last_logits(case["ids"][:-1])
 
 
 class Verdicts:
     """For each mutant: the cases that it ran on, and how many of them caught it."""
 
-    def __init__(self, weights, config):
-        self.weights, self.config = weights, config
+    def __init__(self):
         self.ran, self.by_tokens, self.by_logits = {}, {}, {}
+
+    def judge(self, name, case, last_logits):
+        ids, first, last = run(last_logits, case)
+        moved = max((first - torch.tensor(case["last_logits"])).abs().max().item(),
+                    (last - torch.tensor(case["end_logits"])).abs().max().item())
+        for count, caught in ((self.ran, True), (self.by_tokens, ids != case["ids"]),
+                              (self.by_logits, not moved <= MOVED)):
+            count[name] = count.get(name, 0) + bool(caught)
 
     def try_masks(self, masks, case, window):
         """Tries each mask with chunks of 1, 2 and 3, unless it is the right one at that size."""
@@ -184,13 +182,39 @@ class Verdicts:
                 if any((in_chunks(n, size, rule) != band(n, window)).any() for n in lengths):
                     self.try_on(name, case, None, visible=(size, rule))
 
+    def report(self, folder, more_survivors=()):
+        """Prints the counts. True when every mutant was caught."""
+        print(f"{folder}: mutant, runs, caught by tokens, caught by logits")
+        for name, ran in self.ran.items():
+            print(f"  {name:36} {ran:3} {self.by_tokens[name]:3} {self.by_logits[name]:3}")
+        survivors = [name for name in self.ran
+                     if not self.by_tokens[name] and not self.by_logits[name]]
+        survivors += more_survivors
+        print(f"{folder}: {len(self.ran)} mutants, "
+              f"{sum(map(bool, self.by_tokens.values()))} caught by tokens, survivors: {survivors}")
+        return not survivors
+
+
+class Gpt2Verdicts(Verdicts):
+    def __init__(self, weights, config):
+        super().__init__()
+        self.weights, self.config = weights, config
+
     def try_on(self, name, case, window, weights=None, config=None, **fault):
-        ids, first, last = run(weights or self.weights, config or self.config, case, window, **fault)
-        moved = max((first - torch.tensor(case["last_logits"])).abs().max().item(),
-                    (last - torch.tensor(case["end_logits"])).abs().max().item())
-        for count, caught in ((self.ran, True), (self.by_tokens, ids != case["ids"]),
-                              (self.by_logits, not moved <= MOVED)):
-            count[name] = count.get(name, 0) + bool(caught)
+        """`fault` may hold positions=rule, visible=(chunk size, rule) or attend=function."""
+        weights, config = weights or self.weights, config or self.config
+
+        def last_logits(ids):
+            options = dict(fault)
+            if "positions" in fault:
+                options["positions"] = shifted_positions(
+                    fault["positions"], len(ids), len(case["prompt"]), config["n_layer"],
+                    config["n_positions"])
+            if "visible" in fault:
+                options["visible"] = in_chunks(len(ids), *fault["visible"])
+            return forward(weights, config, ids, window, **options)[-1]
+
+        self.judge(name, case, last_logits)
 
 
 def try_full(verdicts, case):
@@ -208,7 +232,7 @@ def try_window(verdicts, case):
 
 
 def try_layers(verdicts, case):
-    windows = case["windows"]
+    windows = [window or None for window in case["windows"]]
     mutants = {"windows of the layers reversed": windows[::-1],
                "first layer's window for all": [windows[0]] * len(windows),
                "last layer's window for all": [windows[-1]] * len(windows),
@@ -231,33 +255,25 @@ def batch_rows_differ(folder):
 def check(folder):
     weights, config = load(folder)
     cases = json.loads((folder / "golden.json").read_text())
-    verdicts = Verdicts(weights, config)
+    verdicts = Gpt2Verdicts(weights, config)
     for case in cases["full"]:
         try_full(verdicts, case)
     for case in cases["window"]:
         try_window(verdicts, case)
     for case in cases["layers"]:
         try_layers(verdicts, case)
-    print(f"{folder}: mutant, runs, caught by tokens, caught by logits")
-    for name, ran in verdicts.ran.items():
-        print(f"  {name:36} {ran:3} {verdicts.by_tokens[name]:3} {verdicts.by_logits[name]:3}")
-    survivors = [name for name in verdicts.ran
-                 if not verdicts.by_tokens[name] and not verdicts.by_logits[name]]
-    if not batch_rows_differ(folder):
-        survivors.append("rows of a batch exchanged")
-    print(f"{folder}: {len(verdicts.ran)} mutants, "
-          f"{sum(map(bool, verdicts.by_tokens.values()))} caught by tokens, survivors: {survivors}")
-    return not survivors
+    differ = batch_rows_differ(folder)
+    return verdicts.report(folder, [] if differ else ["rows of a batch exchanged"])
 
 
-def main():
+def check_all(check, folders):
+    """Exit status 0 when every mutant of every folder was caught."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     torch.set_default_dtype(torch.float64)
-    folders = sys.argv[1:] or ["data/golden/nano", "data/golden/tiny"]
     results = [check(Path(folder)) for folder in folders]
     sys.exit(0 if all(results) else 1)
 
 
 if __name__ == "__main__":
-    main()
+    check_all(check, sys.argv[1:] or ["data/golden/nano", "data/golden/tiny"])

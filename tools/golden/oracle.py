@@ -76,12 +76,17 @@ def lowest_best(logits):
     return int((logits == logits.max()).nonzero()[0])
 
 
-def greedy(weights, config, ids, new, window=None):
-    """ids and `new` ids more, and the smallest gap between the two best logits on the way."""
+def greedy_by(last_logits, ids, new):
+    """ids and `new` ids more, and the smallest gap between the two best logits on the way.
+    last_logits(ids): the logits that choose the next id."""
     ids, gaps = list(ids), []
     for _ in range(new):
-        logits = forward(weights, config, ids, window)[-1]
+        logits = last_logits(ids)
         best, second = logits.topk(2).values
         gaps.append((best - second).item())
         ids.append(lowest_best(logits))
     return ids, min(gaps) if gaps else None
+
+
+def greedy(weights, config, ids, new, window=None):
+    return greedy_by(lambda ids: forward(weights, config, ids, window)[-1], ids, new)

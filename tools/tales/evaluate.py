@@ -8,6 +8,7 @@ likeliest token, at the place where the ending first repeats a fact, is that fac
 float64 with an explicit banded mask, from the weights as stored.
 """
 import argparse
+import itertools
 import json
 import sys
 from collections import Counter
@@ -21,10 +22,12 @@ import tokenizer as vocabulary
 import words
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "golden"))
-import oracle
+from oracle import lowest_best
+from oracles import Oracle
 
 HELD_OUT_SEED = 990_001
-WINDOWS = (None, 256, 128, 64, 32, 16, 8)  # None: full attention
+WINDOWS = (None, 256, 128, 64, 32, 16, 8)  # None: full attention. Only those below the context are tried
+LAYER_WINDOW = 64  # of the layers that are windowed where the others are not
 
 
 @dataclass
@@ -56,20 +59,21 @@ def percent(part, whole):
     return round(100 * part / whole, 1) if whole else None
 
 
-def measure(weights, config, tales, window):
-    """One row of the recall table."""
+def measure(model, tales, window):
+    """One row of the recall table. window: None (full), a number, or a list with one entry a layer."""
+    one_for_all = isinstance(window, int)
     right, told, beyond_right, beyond = Counter(), Counter(), Counter(), Counter()
     other_loss, others = 0.0, 0
     for tale in tales:
-        logits = oracle.forward(weights, config, tale.ids[:-1], window)
+        logits = model.forward(tale.ids[:-1], window)
         targets = torch.tensor(tale.ids[1:])
         losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
         is_other = torch.ones(len(targets), dtype=torch.bool)
         for kind, (mention, repetition) in tale.places.items():
-            is_right = oracle.lowest_best(logits[repetition - 1]) == tale.ids[repetition]
+            is_right = lowest_best(logits[repetition - 1]) == tale.ids[repetition]
             told[kind] += 1
             right[kind] += is_right
-            if window is not None and repetition - mention > window:
+            if one_for_all and repetition - mention > window:
                 beyond[kind] += 1
                 beyond_right[kind] += is_right
             is_other[repetition - 1] = False
@@ -78,7 +82,7 @@ def measure(weights, config, tales, window):
     return {"window": window,
             "recall_percent": {kind: percent(right[kind], told[kind]) for kind in words.FACTS},
             "recall_percent_beyond_window":
-                None if window is None else
+                None if not one_for_all else
                 {kind: percent(beyond_right[kind], beyond[kind]) for kind in words.FACTS},
             "loss_other_tokens": round(other_loss / others, 4)}
 
@@ -96,15 +100,25 @@ def guessing(tokenizer, tales):
 
 def evaluate(folder, count, say=lambda line: None):
     """The recall table and what describes it, ready for JSON."""
-    weights, config = oracle.load(folder)
+    model = Oracle(folder)
     tokenizer = vocabulary.load(folder)
-    tales = held_out(tokenizer, count, config["n_positions"])
+    tales = held_out(tokenizer, count, model.context)
     rows = []
     for window in WINDOWS:
-        row = measure(weights, config, tales, window)
+        if window is not None and window >= model.context:
+            continue
+        row = measure(model, tales, window)
         rows.append(row)
         say(f"window {str(window or 'full'):>4}: recall % {row['recall_percent']}, "
             f"loss of other tokens {row['loss_other_tokens']}")
+    layers = []
+    for windowed in itertools.product((False, True), repeat=model.layers):
+        windows = [LAYER_WINDOW if here else None for here in windowed]
+        row = measure(model, tales, windows)
+        layers.append({"layer_windows": [window or 0 for window in windows],  # 0: full, as in the flag
+                       "recall_percent": row["recall_percent"],
+                       "loss_other_tokens": row["loss_other_tokens"]})
+        say(f"layer windows {layers[-1]['layer_windows']}: recall % {row['recall_percent']}")
     distances = sorted(repetition - mention for tale in tales
                        for mention, repetition in tale.places.values())
     return {"held_out_tales": len(tales), "held_out_seed": HELD_OUT_SEED,
@@ -115,8 +129,9 @@ def evaluate(folder, count, say=lambda line: None):
             "distance_tokens": {"min": distances[0], "median": distances[len(distances) // 2],
                                 "max": distances[-1]},
             "most_frequent_guess": guessing(tokenizer, tales),
-            "parameters": sum(value.numel() for value in weights.values()),
-            "table": rows}
+            "parameters": sum(value.numel() for value in model.weights.values()),
+            "table": rows,
+            "by_layer": layers}
 
 
 def main():

@@ -18,15 +18,14 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import GPT2LMHeadModel
-from transformers.utils import logging
 
 import corpus
 import tokenizer as vocabulary
 import words
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "golden"))
-import oracle
+from oracle import lowest_best
+from oracles import Oracle
 
 NEW_TOKENS = 200
 WINDOW = 64
@@ -39,9 +38,8 @@ class Writer:
     """A model, its tokenizer, and greedy text in float64."""
 
     def __init__(self, folder):
-        self.weights, self.config = oracle.load(folder)
-        logging.disable_progress_bar()
-        self.fast_model = GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float64).eval()
+        self.model = Oracle(folder)
+        self.fast_model = self.model.of_transformers()
         self.tokenizer = vocabulary.load(folder)
         self.end_of_text = vocabulary.end_of_text_id(folder)
 
@@ -61,9 +59,9 @@ class Writer:
         not begin with the ids `beginning`."""
         new_ids = []
         while len(new_ids) < NEW_TOKENS:
-            logits = oracle.forward(self.weights, self.config, prompt_ids + new_ids, window)[-1]
+            logits = self.model.forward(prompt_ids + new_ids, window)[-1]
             best, second = logits.topk(2).values.tolist()
-            new_ids.append(oracle.lowest_best(logits))
+            new_ids.append(lowest_best(logits))
             same = new_ids[:len(beginning)] == beginning[:len(new_ids)]
             if best - second < SMALLEST_GAP or not same:
                 return None

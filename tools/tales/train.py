@@ -1,47 +1,18 @@
-"""Trains the tales model: a GPT-2 that copies what its opening told into its ending.
+"""Trains a tales model, which copies what its opening told into its ending.
 
-What matters in the recipe, found by trial:
-- Weights start five times wider than is usual for GPT-2 (0.06 to 0.1, not 0.02): else recall comes
-  very late.
-- First short tales, where a fact and its repetition are near each other; each row starts at a random
-  position, so that all of the position embeddings learn. Then full tales over the whole context.
-- A repeated fact weighs 4 times as much in the loss as any other token.
-- Full attention only: nothing teaches the model to pass facts on through nearer tokens, so a model
-  that runs with a window really forgets them.
+recipes.py says what is trained, and what matters in it.
 """
 import math
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 
+import recipes
 import words
-
-
-@dataclass
-class Recipe:
-    seed: int = 7
-    layers: int = 4
-    heads: int = 4
-    width: int = 128
-    context: int = 512
-    initial_deviation: float = 0.06
-    steps: int = 1600
-    easy_steps: int = 400         # on short tales
-    easy_length: int = 96
-    tokens_per_step: int = 4096
-    warm_up_steps: int = 100
-    learning_rate: float = 2e-3
-    final_learning_rate: float = 1e-4
-    betas: tuple = (0.9, 0.98)
-    weight_decay: float = 0.1
-    largest_gradient: float = 1.0
-    fact_weight: float = 4.0
 
 
 class Stream:
@@ -85,15 +56,6 @@ def learning_rate(recipe, step):
     return recipe.final_learning_rate + 0.5 * extra * (1 + math.cos(math.pi * share))
 
 
-def new_model(recipe, vocabulary):
-    # gelu_pytorch_tanh is gelu_new in one fused operation; the stored config names gelu_new.
-    return GPT2LMHeadModel(GPT2Config(
-        vocab_size=vocabulary, n_positions=recipe.context, n_embd=recipe.width,
-        n_layer=recipe.layers, n_head=recipe.heads, activation_function="gelu_pytorch_tanh",
-        initializer_range=recipe.initial_deviation, resid_pdrop=0.0, embd_pdrop=0.0,
-        attn_pdrop=0.0, bos_token_id=vocabulary - 1, eos_token_id=vocabulary - 1))
-
-
 def new_optimizer(recipe, model):
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
@@ -118,7 +80,7 @@ def train(recipe, tokenizer, easy_tales, full_tales, end_of_text, report):
     full = Stream(tokenizer, end_of_text, full_tales)
     is_fact = torch.zeros(end_of_text + 1, dtype=torch.bool)
     is_fact[fact_ids(tokenizer.get_vocab())] = True
-    model = new_model(recipe, end_of_text + 1)
+    model = recipe.new_model(end_of_text + 1)
     optimizer = new_optimizer(recipe, model)
     for step in range(recipe.steps):
         is_easy = step < recipe.easy_steps
@@ -144,12 +106,11 @@ def train(recipe, tokenizer, easy_tales, full_tales, end_of_text, report):
     return model.eval()
 
 
-def save(model, folder):
+def save(recipe, model, folder):
     """Stores config.json and model.safetensors, weights in float16."""
-    model = model.half()
-    model.config.activation_function = "gelu_new"
     logging.disable_progress_bar()
-    model.save_pretrained(folder)
+    model.half().save_pretrained(folder)
+    recipes.correct_config(recipe, Path(folder))
     (Path(folder) / "generation_config.json").unlink(missing_ok=True)
 
 

@@ -50,6 +50,8 @@ def fed_text(forward, words, room=17):
 def position_text(forward):
     first, count = forward["first_position"], len(forward["ids"])
     text = str(first) if count == 1 else f"{first}–{first + count - 1}"
+    if "layers" in forward:
+        return f"L{forward['layers'][0]}:{text}"
     return f"{forward['row']}:{text}" if "row" in forward else text
 
 
@@ -66,7 +68,7 @@ def draw(trace):
     end = legend(axes, LEFT, 14, signs)
     style.text(axes, end, 14, "number: the token's position", 11, "soft")
     for x, head, ha in (
-        (POSITION, "row:pos." if "row" in forwards[0] else "position", "right"),
+        (POSITION, "row:pos." if "row" in forwards[0] else "layer:pos." if "layers" in forwards[0] else "position", "right"),
         (FED, "tokens fed", "left"),
         (LEFT + 1, "slots during the forward", "left"),
         (RIGHT_KEYS, "keys seen", "right"),
