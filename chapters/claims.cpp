@@ -405,8 +405,12 @@ std::pair<std::string, int64_t> end_of_tale(const std::vector<int64_t>& layer_wi
 int layers() {
   fmt::print("the default tale, which begins:\n{}\n\nand how it ends:\n", text_of(to_row(default_prompt(tales()))));
   const auto [right, all] = end_of_tale({0, 0, 0, 0});
-  for (const std::vector<int64_t>& windows :
-       {std::vector<int64_t>{0, 0, 0, 0}, {64, 64, 0, 0}, {0, 64, 0, 64}, {64, 0, 64, 0}, {0, 0, 64, 64}, {64, 64, 64, 64}}) {
+  for (const std::vector<int64_t>& windows : {std::vector<int64_t>{0, 0, 0, 0},
+                                              {64, 64, 0, 0},
+                                              {0, 64, 0, 64},
+                                              {64, 0, 64, 0},
+                                              {0, 0, 64, 64},
+                                              {64, 64, 64, 64}}) {
     const auto [text, bytes] = end_of_tale(windows);
     fmt::print("\n--layer-windows {}, {:.2f} MB, {:.0f} % of all: {}\n", fmt::join(windows, ","),
                static_cast<double>(bytes) / 1e6, 100 * static_cast<double>(bytes) / static_cast<double>(all),

@@ -22,8 +22,8 @@ enum class Scales {
 
 /// What a reader may ask of a cache. Each chapter takes what has a meaning for it.
 struct CacheOptions {
-  int64_t window;          // W: tokens that a query sees, itself included
-  int64_t capacity;        // C: slots
+  int64_t window;                           // W: tokens that a query sees, itself included
+  int64_t capacity;                         // C: slots
   std::vector<int64_t> layer_windows = {};  // a layer each, 0: a full layer; none: all are full
   int64_t rows = 0;        // of a cache whose rows have lengths of their own; 0: as many as the first step has
   int64_t page = 16;       // tokens

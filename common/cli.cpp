@@ -128,7 +128,8 @@ bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
 
 namespace {
 
-/// "1,2,3". @throws UsageError, in which `what` says what the numbers are, unless it is whole numbers and single commas.
+/// "1,2,3". @throws UsageError, in which `what` says what the numbers are, unless it is whole numbers and single
+/// commas.
 std::vector<int64_t> parse_numbers(const std::string& text, const std::string& flag, const std::string& what) {
   std::vector<int64_t> numbers;
   const char* at = text.data();
@@ -156,7 +157,8 @@ std::vector<int64_t> parse_layer_windows(const std::string& text) {
   const std::string flag = "--layer-windows";
   std::vector<int64_t> windows = parse_numbers(text, flag, "a window for each layer, such as 0,64,64,0");
   for (const int64_t window : windows) {
-    if (window < 0) throw UsageError(fmt::format("{}: a window is at least 1, or 0 for a full layer, not {}", flag, window));
+    if (window < 0)
+      throw UsageError(fmt::format("{}: a window is at least 1, or 0 for a full layer, not {}", flag, window));
   }
   return windows;
 }

@@ -27,7 +27,7 @@ struct ProgramOptions {
   int64_t new_tokens = 200;
   std::optional<int64_t> chunk, window, capacity;
   std::vector<int64_t> layer_windows;  // a layer each, 0: full; none: all are full
-  std::optional<int64_t> rows;  // prompts at once, the others wait; undefined: all of them
+  std::optional<int64_t> rows;         // prompts at once, the others wait; undefined: all of them
   std::optional<int64_t> page, pool_pages;
   Scales scales = Scales::kToken;
   std::optional<int64_t> group;

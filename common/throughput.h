@@ -13,8 +13,8 @@ namespace kvbook {
 /// One line of the table: a chapter with its options.
 struct TableEntry {
   const Chapter* chapter;
-  std::optional<int64_t> window;   // for chapters that take one
-  bool in_every_other = false;     // layer: 0, 2, ...; those between are full
+  std::optional<int64_t> window;  // for chapters that take one
+  bool in_every_other = false;    // layer: 0, 2, ...; those between are full
 
   std::string label() const;  // "05_sliding_window, W = 256", "10_layer_windows, 256 / full"
 };

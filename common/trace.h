@@ -12,14 +12,14 @@ namespace kvbook {
 /// One committed forward: of a cache whose rows advance together the first row, else each row that it was about; where
 /// layers keep different positions, once for those that keep the same.
 struct TracedForward {
-  std::optional<int64_t> row = {};  // of a cache with several rows of their own
+  std::optional<int64_t> row = {};   // of a cache with several rows of their own
   std::vector<int64_t> layers = {};  // where layers keep different positions: those that this is about
-  int64_t first_position = 0;       // P: of the first token fed
-  std::vector<int64_t> ids = {};    // the T tokens fed
-  std::vector<int64_t> keys = {};   // KVCache::columns() while it was open: the position of each of the S keys
-  torch::Tensor visible = {};       // bool [T, S]: which keys each token saw, also where the cache gave no mask
-  std::vector<int64_t> after = {};  // KVCache::slots() when it had been committed
-  int64_t bytes = 0;                // of keys and values held then
+  int64_t first_position = 0;        // P: of the first token fed
+  std::vector<int64_t> ids = {};     // the T tokens fed
+  std::vector<int64_t> keys = {};    // KVCache::columns() while it was open: the position of each of the S keys
+  torch::Tensor visible = {};        // bool [T, S]: which keys each token saw, also where the cache gave no mask
+  std::vector<int64_t> after = {};   // KVCache::slots() when it had been committed
+  int64_t bytes = 0;                 // of keys and values held then
 
   int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
 };

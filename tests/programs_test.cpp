@@ -148,18 +148,18 @@ TEST(Programs, Case40AWindowALayerGivesTheGoldenTokens) {
     for (const GoldenRun& run : golden_runs(model, "layers")) {
       for (const char* chunk : {"1", "4", "100"}) {
         const nlohmann::json json =
-            run_json("10_layer_windows",
-                     {"--model", model == "nano" ? kNano : kTiny, "--prompt-ids", comma_separated(run.prompt),
-                      "--new-tokens", std::to_string(run.new_tokens()), "--layer-windows",
-                      comma_separated(run.windows), "--chunk", chunk});
+            run_json("10_layer_windows", {"--model", model == "nano" ? kNano : kTiny, "--prompt-ids",
+                                          comma_separated(run.prompt), "--new-tokens", std::to_string(run.new_tokens()),
+                                          "--layer-windows", comma_separated(run.windows), "--chunk", chunk});
         EXPECT_EQ(json.at("new_ids").get<Ids>(), run.new_ids()) << comma_separated(run.windows) << ", chunk " << chunk;
       }
     }
   }
   for (const GoldenRun& run : golden_runs("tiny", "window")) {  // equal windows: chapter 5's tokens
-    const nlohmann::json json = run_json(
-        "10_layer_windows", {"--model", kTiny, "--prompt-ids", comma_separated(run.prompt), "--new-tokens",
-                             std::to_string(run.new_tokens()), "--layer-windows", comma_separated(Ids(3, *run.window))});
+    const nlohmann::json json =
+        run_json("10_layer_windows",
+                 {"--model", kTiny, "--prompt-ids", comma_separated(run.prompt), "--new-tokens",
+                  std::to_string(run.new_tokens()), "--layer-windows", comma_separated(Ids(3, *run.window))});
     EXPECT_EQ(json.at("new_ids").get<Ids>(), run.new_ids()) << "window " << *run.window;
     EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * std::min<int64_t>(*run.window, 64) * 8 * 4);
   }

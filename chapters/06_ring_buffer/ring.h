@@ -1,4 +1,4 @@
-// The slots of a ring: which position lies where, what a query sees of them, and how a layer's keys and values get there.
+// The slots of a ring: which position lies where, what a query sees, and how a layer's keys and values get there.
 #pragma once
 
 #include <torch/types.h>
@@ -41,9 +41,9 @@ class Ring {
   /// Decides where the tokens at positions P to P + T - 1 will lie, and who sees whom. They go into their slots at once
   /// where nothing is lost by it, else beside them until commit: they are staged.
   void open(int64_t P, int64_t T, torch::Device device);
-  /// One layer's part, key and value [B, H, T, D]. Returns keys, values [B, H, S, D], as they lie in the slots, a staged
-  /// chunk behind them; visible bool [T, S], undefined where one query sees all S keys. S = min(P + T, R), for a staged
-  /// chunk min(P, R) + T.
+  /// One layer's part, key and value [B, H, T, D]. Returns keys, values [B, H, S, D], as they lie in the slots, a
+  /// staged chunk behind them; visible bool [T, S], undefined where one query sees all S keys. S = min(P + T, R), for a
+  /// staged chunk min(P, R) + T.
   KeyValues update(RingLayer& layer, const torch::Tensor& key, const torch::Tensor& value) const;
   void store_staged(RingLayer& layer) const;  ///< one layer's part of commit
   void commit();                              ///< the new tokens lie in their slots now; after every layer's part
@@ -55,8 +55,10 @@ class Ring {
   /// token was taken back or an abandoned forward wrote over it.
   int64_t can_give_back(int64_t P) const;
 
-  const std::vector<int64_t>& positions() const { return positions_; }  ///< R: committed, kEmptySlot where there is none
-  const std::vector<int64_t>& columns() const { return columns_; }      ///< S, of the open forward
+  /// R: the committed position in each slot, kEmptySlot where there is none.
+  const std::vector<int64_t>& positions() const { return positions_; }
+  /// S, of the open forward: the position in each column.
+  const std::vector<int64_t>& columns() const { return columns_; }
   // ANCHOR_END: contract
 
  private:

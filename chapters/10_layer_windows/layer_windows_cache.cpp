@@ -7,10 +7,12 @@ namespace kvbook {
 // ANCHOR: rings
 LayerWindowsCache::LayerWindowsCache(const ModelShape& shape, const std::vector<int64_t>& windows) : KVCache(shape) {
   const auto L = static_cast<size_t>(shape.layers);
-  TORCH_CHECK_VALUE(windows.empty() || windows.size() == L, windows.size(), " windows for ", L, " layers: give each one");
+  TORCH_CHECK_VALUE(windows.empty() || windows.size() == L, windows.size(), " windows for ", L,
+                    " layers: give each one");
   for (size_t layer = 0; layer < L; ++layer) {
     const int64_t asked = windows.empty() ? 0 : windows[layer];
-    TORCH_CHECK_VALUE(asked >= 0, "the window of layer ", layer, " must be at least 1, or 0 for a full layer, not ", asked);
+    TORCH_CHECK_VALUE(asked >= 0, "the window of layer ", layer, " must be at least 1, or 0 for a full layer, not ",
+                      asked);
     const int64_t window = asked == 0 ? shape.context : std::min(asked, shape.context);
     const auto same = std::find_if(rings_.begin(), rings_.end(), [&](const Ring& r) { return r.window() == window; });
     which_.push_back(same - rings_.begin());

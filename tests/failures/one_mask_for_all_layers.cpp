@@ -32,17 +32,18 @@ class OneMaskForAllLayers final : private OwnedLayerWindows, public ForwardingCa
 }  // namespace
 
 Failure one_mask_for_all_layers() {
-  return {.chapter = broken("10_layer_windows", "one_mask_for_all_layers", "makes one mask for layers of any window",
-                            [](const ModelShape& shape, const CacheOptions& options) {
-                              return std::make_unique<OneMaskForAllLayers>(shape, options.layer_windows);
-                            }),
-          .check = "Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees",
-          .symptom = "full layers forget what lies before the window of another, when a prompt is fed",
-          .cure = "a mask for each of the different windows: chapter 10",
-          .scene = {.new_tokens = 16,
-                    .prompt = "There was once a clever boy named Max. He made a tiny brown doll for his cousin, who lived "
-                              "by the lonely hill. At last they came to the hill. The cousin opened the door and saw the",
-                    .layer_windows = {16, 16, 0, 0}}};
+  return {
+      .chapter = broken("10_layer_windows", "one_mask_for_all_layers", "makes one mask for layers of any window",
+                        [](const ModelShape& shape, const CacheOptions& options) {
+                          return std::make_unique<OneMaskForAllLayers>(shape, options.layer_windows);
+                        }),
+      .check = "Case07AChunkOnAFullWindowSeesWhatTheBandedOracleSees",
+      .symptom = "full layers forget what lies before the window of another, when a prompt is fed",
+      .cure = "a mask for each of the different windows: chapter 10",
+      .scene = {.new_tokens = 16,
+                .prompt = "There was once a clever boy named Max. He made a tiny brown doll for his cousin, who lived "
+                          "by the lonely hill. At last they came to the hill. The cousin opened the door and saw the",
+                .layer_windows = {16, 16, 0, 0}}};
 }
 
 }  // namespace kvbook

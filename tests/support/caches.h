@@ -44,7 +44,7 @@ struct CacheCase {
   int64_t copied_bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t T, int64_t element) const;
   /// Bytes held for so many tokens in each row; `element`: of the model's dtype.
   int64_t bytes(const ModelShape& shape, int64_t rows, int64_t length, int64_t element) const;
-  bool rounds() const { return !chapter.rounds.empty(); }  ///< right is what it gives itself, fed at once
+  bool rounds() const { return !chapter.rounds.empty(); }          ///< right is what it gives itself, fed at once
   std::vector<int64_t> windows_in(const ModelShape& shape) const;  ///< a layer each
 };
 
@@ -85,12 +85,13 @@ class CountingCache final : public ForwardingCache {
 /// Remembers a copy of what each layer's attention was last given, and how many query tokens each forward had.
 class RecordingCache final : public ForwardingCache {
  public:
-  explicit RecordingCache(KVCache& inner) : ForwardingCache(inner), seen(inner.shape().layers), columns_seen(seen.size()) {}
+  explicit RecordingCache(KVCache& inner)
+      : ForwardingCache(inner), seen(inner.shape().layers), columns_seen(seen.size()) {}
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
 
   std::vector<KeyValues> seen;                     // a layer each
   std::vector<std::vector<int64_t>> columns_seen;  // the positions of their keys
-  std::vector<int64_t> query_tokens;  // a forward each
+  std::vector<int64_t> query_tokens;               // a forward each
 };
 
 }  // namespace kvbook

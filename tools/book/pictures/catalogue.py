@@ -134,6 +134,13 @@ PICTURES = {
         "came. Each query sees the groups before its own in codes and its own group as it came, and no position twice.",
         "09_int8_turn",
     ),
+    "10_layer_windows_strip": _of_traces(
+        "strip",
+        "Eight forwards of chapter 10, two rows each: a layer with sixteen slots and one with a ring of six, at the same "
+        "positions. The large one fills from the left and keeps everything; the ring has gone round after six tokens, and a "
+        "turn of four tokens stands beside it for one forward.",
+        "10_layer_windows_turn",
+    ),
     "windows_cache_time": Picture(
         "lengths",
         "by_window",

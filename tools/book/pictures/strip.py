@@ -55,6 +55,10 @@ def position_text(forward):
     return f"{forward['row']}:{text}" if "row" in forward else text
 
 
+def _position_head(forward):
+    return "row:pos." if "row" in forward else "L:pos." if "layers" in forward else "position"
+
+
 def draw(trace):
     forwards = trace["forwards"]
     words = traces.words()
@@ -68,7 +72,7 @@ def draw(trace):
     end = legend(axes, LEFT, 14, signs)
     style.text(axes, end, 14, "number: the token's position", 11, "soft")
     for x, head, ha in (
-        (POSITION, "row:pos." if "row" in forwards[0] else "layer:pos." if "layers" in forwards[0] else "position", "right"),
+        (POSITION, _position_head(forwards[0]), "right"),
         (FED, "tokens fed", "left"),
         (LEFT + 1, "slots during the forward", "left"),
         (RIGHT_KEYS, "keys seen", "right"),
