@@ -12,6 +12,7 @@
 #include "chapters/09_int8/int8_cache.h"
 #include "chapters/09_int8/tales_ranges.h"
 #include "chapters/10_layer_windows/layer_windows_cache.h"
+#include "chapters/11_offload/offloaded_cache.h"
 
 namespace kvbook {
 namespace {
@@ -58,6 +59,9 @@ std::vector<Chapter> make_chapters() {
       {.name = "10_layer_windows", .same_tokens_as = "04_preallocated", .change = "gives every layer a window of its own",
        .takes_chunk = true, .takes_turns = true, .takes_layer_windows = true,
        .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<LayerWindowsCache>(shape, o.layer_windows); }},
+      {.name = "11_offload", .same_tokens_as = "04_preallocated", .change = "keeps most layers in a file",
+       .takes_chunk = true, .takes_turns = true, .takes_spill = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<OffloadedCache>(shape, shape.context, o.resident_layers, o.spill); }},
   };
 }
 // clang-format on

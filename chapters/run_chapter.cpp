@@ -1,15 +1,19 @@
 #include "chapters/run_chapter.h"
 
+#include <map>
+
 #include "chapters/05_sliding_window/forgetting.h"
+#include "chapters/11_offload/transfers.h"
 #include "chapters/chapters.h"
 #include "common/program.h"
 
 namespace kvbook {
 
 int run_chapter(int argc, const char* const* argv, const std::string& name) {
-  const Chapter& chapter = find_chapter(name);
-  const bool forgets = name == "05_sliding_window";
-  return run_program(argc, argv, chapter, chapters(), forgets ? show_forgetting : AfterTheStory{});
+  static const std::map<std::string, AfterTheStory> kAfter = {{"05_sliding_window", show_forgetting},
+                                                              {"11_offload", show_transfers}};
+  const auto after = kAfter.find(name);
+  return run_program(argc, argv, find_chapter(name), chapters(), after != kAfter.end() ? after->second : nullptr);
 }
 
 }  // namespace kvbook

@@ -31,6 +31,8 @@ struct CacheOptions {
   Scales scales = Scales::kToken;
   int64_t group = 32;          // tokens
   KeyValueRanges ranges = {};  // for scales a channel
+  int64_t resident_layers = 2;  // those with room in memory, where the others lie in a file
+  std::string spill = {};       // the file's folder; empty: the system's for temporary files
 };
 
 /// Both as large as the context: nothing is forgotten, nothing refused early.
@@ -52,6 +54,7 @@ struct Chapter {
   bool takes_layer_windows = false;
   bool takes_rows = false;    // several prompts at once, each of its own length
   bool takes_pages = false;   // a pool of pages of a given size
+  bool takes_spill = false;   // some layers lie in a file
   bool takes_scales = false;  // numbers are rounded, and share scales of a given kind
 
   /// Why a chunk of two or more tokens is refused once the cache holds some; empty where it is not.

@@ -1,6 +1,7 @@
 #include "common/cli.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cctype>
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 constexpr int64_t kMostPages = int64_t{1} << 22;  // and tokens of a page: products fit, and lists of pages the memory
+constexpr int64_t kMostMib = int64_t{1} << 40;
 constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt, capacity or pool";
 
 /// Fit for one line of a terminal, whatever a reader or a file put into it.
@@ -72,6 +75,13 @@ void check_pages(const char* flag, std::optional<int64_t> value) {
   if (value && (*value < 1 || *value > kMostPages)) {
     throw UsageError(fmt::format("{} must be between 1 and {}, not {}", flag, kMostPages, *value));
   }
+}
+
+void check_folder(const char* flag, const std::string& folder) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored) && access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw UsageError(fmt::format("{}: '{}' is not a folder in which a file can be made: make it, or give another", flag,
+                               folder));
 }
 
 /// The options of one command line, before they are checked.
@@ -266,6 +276,12 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   where(app.add_option("--group", options.group, "tokens of a group, with --scales group (default: 32)"),
         chapter.takes_scales)
       ->check(whole_number_fault);
+  where(app.add_option("--resident-mib", options.resident_mib,
+                       "MiB of memory for keys and values, the others lie in a file (default: two layers)"),
+        chapter.takes_spill)
+      ->check(whole_number_fault);
+  where(app.add_option("--spill", options.spill, "folder of that file (default: the system's for temporary files)"),
+        chapter.takes_spill);
   where(app.add_option("--pad", raw.pad, "left or right: where the padding of shorter prompts stands"),
         chapter.takes_rows)
       ->capture_default_str();
@@ -326,6 +342,10 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   if (options.group && options.scales != Scales::kGroup) {
     throw UsageError(fmt::format("--group {} goes with --scales group: give it, or leave --group out", *options.group));
   }
+  if (options.resident_mib && (*options.resident_mib < 1 || *options.resident_mib > kMostMib)) {
+    throw UsageError(fmt::format("--resident-mib must be between 1 and {}, not {}", kMostMib, *options.resident_mib));
+  }
+  if (!options.spill.empty()) check_folder("--spill", options.spill);
   check_pages("--page", options.page);
   check_pages("--pool-pages", options.pool_pages);
   return options;

@@ -32,6 +32,8 @@ struct ProgramOptions {
   Scales scales = Scales::kToken;
   std::optional<int64_t> group;
   KeyValueRanges ranges;  // for scales a channel: measured once the model is there
+  std::optional<int64_t> resident_mib;
+  std::string spill;
   bool pad_left = false;
   torch::ScalarType dtype = torch::kFloat32;
   int threads = 1;

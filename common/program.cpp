@@ -148,11 +148,28 @@ double Conversation::min_margin() const {
   return margin;
 }
 
+namespace {
+
+/// Bytes of one layer of the whole context.
+int64_t layer_bytes(const ProgramOptions& options, const ModelShape& shape) {
+  return key_value_bytes(shape, 1, shape.context, static_cast<int64_t>(c10::elementSize(options.dtype))) / shape.layers;
+}
+
+/// How many of them fit the memory that was asked for.
+std::optional<int64_t> resident_layers(const ProgramOptions& options, const ModelShape& shape) {
+  if (!options.resident_mib) return std::nullopt;
+  return std::min((*options.resident_mib << 20) / layer_bytes(options, shape), shape.layers);
+}
+
+}  // namespace
+
 CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shape) {
   CacheOptions sizes = default_cache_options(shape);
   sizes.window = std::min(options.window.value_or(sizes.window), shape.context);
   sizes.capacity = options.capacity.value_or(sizes.capacity);
   sizes.layer_windows = options.layer_windows;
+  sizes.resident_layers = resident_layers(options, shape).value_or(sizes.resident_layers);
+  sizes.spill = options.spill;
   sizes.scales = options.scales;
   sizes.group = options.group.value_or(sizes.group);
   sizes.ranges = options.ranges;
@@ -167,6 +184,11 @@ void check_room(const Chapter& chapter, const NamedModel& model, const ProgramOp
   if (windows > 0 && windows != layers) {
     throw UsageError(fmt::format("--layer-windows has {} windows and '{}' has {} layers: give each layer one, or 0",
                                  windows, model.name, layers));
+  }
+  if (resident_layers(options, model.checkpoint.config.shape()) == 0) {
+    const int64_t layer = layer_bytes(options, model.checkpoint.config.shape());
+    throw UsageError(fmt::format("--resident-mib {} is too little for one layer of {} bytes: give at least {}",
+                                 *options.resident_mib, layer, (layer + (1 << 20) - 1) >> 20));
   }
   // An answer has new_tokens, or at least 1 where an end-of-text token may cut it short. Bounded, so that sums fit.
   const int64_t new_tokens = std::min<int64_t>(options.new_tokens, int64_t{1} << 40);

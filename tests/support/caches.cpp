@@ -119,6 +119,21 @@ void add_layer_windows(std::vector<CacheCase>& variants) {
   }
 }
 
+/// Written in place as chapter 4, with memory for some layers.
+void add_residents(std::vector<CacheCase>& variants) {
+  copies_as_preallocated(variants.front());
+  variants.front().name += "_2_resident";
+  variants.push_back(variants.front());
+  variants.back().name = variants.back().chapter.name + "_1_resident";
+  variants.back().more = [](CacheOptions& options) { options.resident_layers = 1; };
+  for (CacheCase& each : variants) {
+    each.own_bytes = [each](const ModelShape& s, int64_t rows, int64_t, int64_t element) {
+      const int64_t residents = std::min(each.options(s).resident_layers, s.layers);
+      return key_value_bytes(s, rows, s.context, element) / s.layers * residents;
+    };
+  }
+}
+
 /// Slots for the context, by position.
 void add_scales(std::vector<CacheCase>& variants) {
   CacheCase& token = variants.front();
@@ -164,6 +179,7 @@ std::vector<CacheCase> cache_cases(const std::vector<Chapter>& list) {
     if (chapter.takes_window) add_windows(variants);
     if (chapter.takes_pages) add_pages(variants);
     if (chapter.takes_scales) add_scales(variants);
+    if (chapter.takes_spill) add_residents(variants);
     if (chapter.takes_layer_windows) add_layer_windows(variants);
     for (CacheCase& variant : variants) {
       const std::string name = variant.name;

@@ -152,10 +152,10 @@ def loading_faults(weights, config):
 
 
 def run(last_logits, case):
-    """A mutant's greedy ids, and its logits that chose the first and the last of the case's ids.
-    last_logits(ids): the mutant's logits after some ids."""
+    """A mutant's greedy ids up to the first wrong one, and its logits that chose the first and the last
+    of the case's ids. last_logits(ids): the mutant's logits after some ids."""
     ids = list(case["prompt"])
-    while len(ids) < len(case["ids"]):
+    while len(ids) < len(case["ids"]) and ids == case["ids"][:len(ids)]:
         ids.append(lowest_best(last_logits(ids).nan_to_num()))  # NaN: a query that sees no key
     return ids, last_logits(case["prompt"]), last_logits(case["ids"][:-1])
 
@@ -186,7 +186,7 @@ class Verdicts:
         """Prints the counts. True when every mutant was caught."""
         print(f"{folder}: mutant, runs, caught by tokens, caught by logits")
         for name, ran in self.ran.items():
-            print(f"  {name:36} {ran:3} {self.by_tokens[name]:3} {self.by_logits[name]:3}")
+            print(f"  {name:44} {ran:3} {self.by_tokens[name]:3} {self.by_logits[name]:3}")
         survivors = [name for name in self.ran
                      if not self.by_tokens[name] and not self.by_logits[name]]
         survivors += more_survivors

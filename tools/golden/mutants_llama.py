@@ -224,10 +224,10 @@ def in_order(seen):
 SINK_FAULTS = {
     "one sink fewer": lambda p, w, s: in_order(kept(p, w, max(0, s - 1))),
     "one sink more": lambda p, w, s: in_order(kept(p, w, s + 1)),
-    "sinks evicted": lambda p, w, s: in_order(kept(p, w, 0)),
+    "evicted": lambda p, w, s: in_order(kept(p, w, 0)),
     "window one too wide": lambda p, w, s: in_order(kept(p, w + 1, s)),
     "window one too narrow": lambda p, w, s: in_order(kept(p, w - 1, s)),
-    "sinks taken out of the window": lambda p, w, s: in_order(kept(p, max(1, w - s), s)),
+    "taken out of the window": lambda p, w, s: in_order(kept(p, max(1, w - s), s)),
     "nothing evicted": lambda p, w, s: in_order(list(range(p + 1))),
     "positions run on": lambda p, w, s: (kept(p, w, s), kept(p, w, s), p),
     "query by its position, keys by place": lambda p, w, s: (*in_order(kept(p, w, s))[:2], p),
@@ -239,10 +239,10 @@ SINK_FAULTS = {
     "window counted without the sinks": lambda p, w, s:
         (kept(p, w, s), [k if k < s else k - min(k, max(s, p - w + 1)) for k in kept(p, w, s)],
          min(p, w - 1)),
-    "sinks placed after the window": lambda p, w, s:
+    "placed after the window": lambda p, w, s:
         (kept(p, w, s), [k + w if p >= s + w and k < s else k - max(0, p - w + 1)
                          for k in kept(p, w, s)], min(p, w - 1)),
-    "query sees itself only as a sink": lambda p, w, s:
+    "query does not see itself": lambda p, w, s:
         in_order([k for k in kept(p, w, s) if k < max(s, 1) or k != p]),
 }
 
@@ -301,7 +301,7 @@ def try_past(verdicts, case):
 
 def try_sinks(verdicts, case):
     for name, rule in SINK_FAULTS.items():
-        verdicts.try_on(name + " (sinks)", case, case["window"], with_places(rule),
+        verdicts.try_on("sinks: " + name, case, case["window"], with_places(rule),
                         sinks=case["sinks"])
 
 

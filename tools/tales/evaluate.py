@@ -2,6 +2,7 @@
 """Measures how well a tales model recalls, with full attention and with windows.
 
     python3 tools/tales/evaluate.py --model data/tales
+    python3 tools/tales/evaluate.py --model data/tales-llama
 
 The tales are held out: of a seed that training never saw. Recall is the share of tales in which the
 likeliest token, at the place where the ending first repeats a fact, is that fact. Attention runs in
@@ -26,7 +27,7 @@ from oracle import lowest_best
 from oracles import Oracle
 
 HELD_OUT_SEED = 990_001
-WINDOWS = (None, 256, 128, 64, 32, 16, 8)  # None: full attention. Only those below the context are tried
+WINDOWS = (None, 256, 128, 64, 32, 16, 8)  # None: full attention; only those below the context
 LAYER_WINDOW = 64  # of the layers that are windowed where the others are not
 
 

@@ -26,6 +26,7 @@ import torch
 
 import corpus
 import evaluate
+import positions
 import prompts
 import recipes
 import tokenizer
@@ -89,6 +90,8 @@ def write_evaluation(work, out, args):
     if training.exists():
         description["training"] = json.loads(training.read_text())
     description |= evaluate.evaluate(out, HELD_OUT_TALES, say)
+    if args.family == "llama":  # GPT-2 has no positions beyond its context
+        description["loss_by_position"] = positions.measure(out, say=say)
     (out / "evaluation.json").write_text(json.dumps(description, indent=1) + "\n")
 
 

@@ -78,7 +78,8 @@ def mean_by_stretch(losses, wanted, parts):
     for begin, end in parts:
         name = f"{begin}-{end - 1}"
         here = wanted[:, begin:end]
-        by_stream = torch.stack([row[use].mean() for row, use in zip(losses[:, begin:end], here)])
+        by_stream = torch.stack([row[use].mean() for row, use in zip(losses[:, begin:end], here)
+                                 if use.any()])
         means[name] = {"mean": round(losses[:, begin:end][here].mean().item(), 4),
                        "standard_error": round((by_stream.std() / len(by_stream) ** 0.5).item(), 4)}
     return means

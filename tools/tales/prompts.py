@@ -2,6 +2,7 @@
 """Chooses the prompts: openings of held-out tales on which a window shows what it costs.
 
     python3 tools/tales/prompts.py --model data/tales --out data/tales/prompts.json
+    python3 tools/tales/prompts.py --model data/tales-llama --out data/tales-llama/prompts.json
 
 A prompt is an opening, which tells the facts; no end-of-text id stands before it. It qualifies when
 greedy decoding, in float64,

@@ -1,0 +1,32 @@
+// A file for keys and values that are not in memory: its space is reserved beforehand, and nobody else sees it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace kvbook {
+
+// ANCHOR: contract
+/// Made in a folder and at once without a name, so that it is gone with this object, or with the process, whatever ends
+/// it. Not thread-safe. A write past the limit on a file's size sends SIGXFSZ to the thread that calls: see
+/// TransferQueue.
+class SpillFile {
+ public:
+  /// Reserves `bytes`, so that a full disk is known now and not in the middle of a sequence.
+  /// @throws c10::Error with the folder, the bytes and the system's reason.
+  SpillFile(const std::string& folder, int64_t bytes);
+  ~SpillFile();
+  SpillFile(const SpillFile&) = delete;
+  SpillFile& operator=(const SpillFile&) = delete;
+
+  /// All of the bytes. @throws c10::Error if the system would not, or if the file ends before them.
+  void write(int64_t offset, const void* from, int64_t bytes);
+  void read(int64_t offset, void* to, int64_t bytes) const;
+  // ANCHOR_END: contract
+
+ private:
+  std::string folder_;
+  int file_ = -1;
+};
+
+}  // namespace kvbook

@@ -1,0 +1,323 @@
+// Chapter 11's own promises: what lies in the file, what is on its way, and what happens when the disk says no.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "chapters/04_preallocated/preallocated_cache.h"
+#include "chapters/11_offload/offloaded_cache.h"
+#include "tests/support/caches.h"
+#include "tests/support/golden.h"
+#include "tests/support/metered_cache.h"
+#include "tests/support/oracle.h"
+#include "tests/support/tensors.h"
+
+namespace kvbook {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr ModelShape kFiveLayers = {
+    .layers = 5, .heads = 2, .kv_heads = 2, .head_size = 4, .context = 16, .vocabulary = 16};
+constexpr int64_t kToken = 2 * 2 * 4 * 4;  // bytes of a token's keys and values in one layer: 2·H·D·4
+
+std::string message_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "";
+}
+
+/// An empty folder that is gone afterwards.
+class Folder {
+ public:
+  Folder() {
+    std::string path = (fs::temp_directory_path() / "offload-test-XXXXXX").string();
+    TORCH_CHECK(mkdtemp(path.data()) != nullptr);
+    path_ = path;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string path() const { return path_.string(); }
+  bool empty() const { return fs::is_empty(path_); }
+
+  /// Of the file without a name that this process has open there.
+  int descriptor() const {
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code ignored;
+      const std::string target = fs::read_symlink(entry.path(), ignored).string();
+      if (target.rfind(path_.string(), 0) == 0) return std::stoi(entry.path().filename());
+    }
+    return -1;
+  }
+
+ private:
+  fs::path path_;
+};
+
+/// No file of this process may be longer, until the end of the scope.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit less = before_;
+    less.rlim_cur = bytes;
+    TORCH_CHECK(setrlimit(RLIMIT_FSIZE, &less) == 0);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+/// The layers 0 to 4 of one forward, with keys that nobody looks at; `after` is called behind each update.
+void forward(KVCache& cache, int64_t T, const std::function<void(int64_t layer)>& after = {}) {
+  cache.begin({torch::zeros({1, T}, torch::kInt64)});
+  const torch::Tensor key = torch::ones({1, 2, T, 4});
+  for (int64_t layer = 0; layer < 5; ++layer) {
+    cache.update(layer, key, key);
+    if (after) after(layer);
+  }
+  cache.commit();
+}
+
+class Tiny : public testing::Test {  // three layers: with two in memory all three take turns
+ protected:
+  torch::Tensor in_memory(const std::vector<int64_t>& sizes) {
+    PreallocatedCache cache(model_->shape(), model_->shape().context);
+    return in_chunks(model_, cache, ids_, sizes);
+  }
+
+  Gpt2 model_ = Gpt2(golden_checkpoint("tiny"));
+  const torch::Tensor ids_ = to_row({12, 80, 5, 33, 96, 2, 41, 7, 7, 60, 3, 19});
+  const Folder folder_;
+};
+
+TEST(TransferQueue, RunsJobsInTheirOrderAndDropsThoseBehindOneThatFails) {
+  TransferQueue queue;
+  std::vector<int> ran;
+  for (const int job : {1, 2, 3}) queue.add([&, job] { ran.push_back(job); });
+  queue.wait();
+  EXPECT_EQ(ran, (std::vector<int>{1, 2, 3}));
+  std::promise<void> all_there;  // else the first fails before the second one is added
+  const auto signal = all_there.get_future().share();
+  queue.add([signal] {
+    signal.wait();
+    TORCH_CHECK(false, "the disk is gone");
+  });
+  queue.add([&] { ran.push_back(4); });
+  all_there.set_value();
+  EXPECT_NE(message_of([&] { queue.wait(); }).find("the disk is gone"), std::string::npos);
+  EXPECT_EQ(ran.size(), 3U);
+  queue.add([&] { ran.push_back(5); });
+  EXPECT_NO_THROW(queue.wait());  // as new
+  EXPECT_EQ(ran.back(), 5);
+}
+
+TEST(TransferQueue, ForgetsWhatIsDropped) {
+  TransferQueue queue;
+  queue.add([] { TORCH_CHECK(false, "nobody hears this"); });
+  queue.drop_and_forget();
+  EXPECT_NO_THROW(queue.wait());
+}
+
+TEST(SpillFile, GivesBackWhatWasWrittenAndLeavesNoNameBehind) {
+  const Folder folder;
+  const std::string text = "keys and values";
+  std::string back(text.size(), ' ');
+  {
+    SpillFile file(folder.path(), 1000);
+    EXPECT_TRUE(folder.empty());
+    file.write(985, text.data(), 15);
+    file.read(985, back.data(), 15);
+  }
+  EXPECT_EQ(back, text);
+  EXPECT_EQ(folder.descriptor(), -1);
+}
+
+TEST(SpillFile, NamesTheFolderThatIsNotThere) {
+  const std::string message = message_of([] { SpillFile file("/nowhere/at/all", 10); });
+  EXPECT_NE(message.find("'/nowhere/at/all'"), std::string::npos) << message;
+  EXPECT_NE(message.find("another folder"), std::string::npos) << message;
+}
+
+TEST(OffloadedCache, KeepsSoManyLayersInMemoryAndTheOthersInTheFile) {
+  for (const int64_t N : {1, 2, 3, 4}) {
+    const Folder folder;
+    OffloadedCache inner(kFiveLayers, /*capacity=*/16, N, folder.path());
+    MeteredCache cache(inner);
+    forward(cache, 3);
+    forward(cache, 1);
+    EXPECT_EQ(inner.bytes(), N * 16 * kToken);
+    EXPECT_EQ(cache.held(), N * 16 * kToken);  // the tensors, weighed
+    const int64_t stay = std::max<int64_t>(0, N - 2);
+    EXPECT_EQ(inner.file_bytes(), (5 - stay) * 16 * kToken);
+    struct stat file {};
+    ASSERT_EQ(fstat(folder.descriptor(), &file), 0);
+    EXPECT_EQ(file.st_size, inner.file_bytes());
+    EXPECT_GE(file.st_blocks * 512, inner.file_bytes()) << "the space is not reserved";
+  }
+}
+
+TEST(OffloadedCache, WithRoomForAllLayersNoFileIsMade) {
+  const Folder folder;
+  OffloadedCache cache(kFiveLayers, 16, 9, folder.path());
+  forward(cache, 3);
+  EXPECT_EQ(folder.descriptor(), -1);
+  EXPECT_EQ(cache.resident_layers(), 5);
+  EXPECT_EQ(cache.file_bytes(), 0);
+}
+
+TEST(OffloadedCache, AForwardReadsThePastOfEveryLayerThatSharesABufferAndWritesTheTokensOfThoseThatDoNotStay) {
+  for (const int64_t N : {1, 2, 3, 4}) {
+    const Folder folder;
+    OffloadedCache cache(kFiveLayers, 16, N, folder.path());
+    const int64_t leave = 5 - std::max<int64_t>(0, N - 2);
+    const int64_t share = N == 4 ? 2 : leave;  // of layers 2, 3, 4 in two buffers the middle one is alone in its own
+    int64_t read = 0, written = 0;
+    for (const int64_t T : {4, 1, 2}) {
+      const int64_t P = cache.length();
+      forward(cache, T);
+      read += share * P * kToken;
+      written += leave * T * kToken;
+      const int64_t first_of_next = (P + T) * kToken;  // on its way since commit
+      EXPECT_EQ(cache.transfers().bytes_read, read + first_of_next) << "N = " << N;
+      EXPECT_EQ(cache.transfers().bytes_written, written) << "N = " << N;
+    }
+  }
+}
+
+TEST(OffloadedCache, TheNextLayerIsOnItsWayWhileThisOneComputes) {
+  const Folder folder;
+  OffloadedCache cache(kFiveLayers, 16, 2, folder.path());
+  forward(cache, 4);
+  const int64_t before = cache.transfers().bytes_read;  // layer 0 is on its way
+  forward(cache, 1, [&](int64_t layer) {
+    const int64_t ahead = std::min<int64_t>(layer + 1, 4);
+    EXPECT_EQ(cache.transfers().bytes_read - before, ahead * 4 * kToken) << "behind layer " << layer;
+  });
+}
+
+TEST(OffloadedCache, LayersThatStayAreNeverMoved) {
+  const Folder folder;
+  OffloadedCache cache(kFiveLayers, 16, 4, folder.path());  // layers 0 and 1 stay
+  forward(cache, 4);
+  const int64_t read = cache.transfers().bytes_read, written = cache.transfers().bytes_written;
+  cache.begin({torch::zeros({1, 1}, torch::kInt64)});
+  const torch::Tensor key = torch::ones({1, 2, 1, 4});
+  cache.update(0, key, key);
+  EXPECT_EQ(cache.transfers().bytes_read, read);
+  cache.update(1, key, key);
+  EXPECT_EQ(cache.transfers().bytes_written, written);
+}
+
+TEST_F(Tiny, HasTheLogitsOfACacheInMemoryWhateverStays) {
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{12}, {5, 1, 1, 1, 3, 1}, {1, 4, 7}}) {
+    for (const int64_t N : {1, 2, 3}) {
+      OffloadedCache cache(model_->shape(), 64, N, folder_.path());
+      EXPECT_EQ(max_abs_diff(in_chunks(model_, cache, ids_, sizes), in_memory(sizes)), 0.0) << "N = " << N;
+    }
+  }
+}
+
+TEST_F(Tiny, AFaultAtAnyLayerCostsNothing) {
+  const torch::Tensor want = in_memory({6, 1, 5});
+  for (const int64_t N : {1, 2, 3}) {
+    for (int64_t last = 0; last < 3; ++last) {
+      OffloadedCache cache(model_->shape(), 64, N, folder_.path());
+      in_chunks(model_, cache, ids_.narrow(1, 0, 6), {6});
+      cache.begin({ids_.narrow(1, 0, 4)});
+      const ModelShape shape = model_->shape();
+      const torch::Tensor bad = torch::full({1, shape.kv_heads, 4, shape.head_size}, 1e4, torch::kFloat64);
+      for (int64_t layer = 0; layer <= last; ++layer) cache.update(layer, bad, bad);
+      cache.abandon();
+      EXPECT_LE(max_abs_diff(in_chunks(model_, cache, ids_.narrow(1, 6, 6), {1, 5}), want.narrow(1, 6, 6)), 1e-9);
+    }
+  }
+}
+
+TEST_F(Tiny, AFullDiskIsAnErrorBeforeAnythingIsHeldAndAllGoesOnWhenThereIsRoom) {
+  OffloadedCache cache(model_->shape(), 64, 2, folder_.path());
+  {
+    const FileSizeLimit limit(1000);
+    const std::string message = message_of([&] { model_->hidden({ids_}, cache); });
+    EXPECT_NE(message.find("cannot reserve"), std::string::npos) << message;
+    EXPECT_NE(message.find(folder_.path()), std::string::npos) << message;
+    EXPECT_NE(message.find("make room"), std::string::npos) << message;
+    EXPECT_EQ(cache.length(), 0);
+    cache.abandon();
+    EXPECT_EQ(cache.bytes(), 0);
+    EXPECT_EQ(folder_.descriptor(), -1);
+  }
+  EXPECT_EQ(max_abs_diff(in_chunks(model_, cache, ids_, {12}), in_memory({12})), 0.0);
+}
+
+TEST_F(Tiny, AWriteThatFailsSurfacesAndARetryIsRight) {
+  const torch::Tensor want = in_memory({6, 1, 5});
+  OffloadedCache cache(model_->shape(), 64, 2, folder_.path());
+  in_chunks(model_, cache, ids_.narrow(1, 0, 6), {6});
+  {
+    const FileSizeLimit limit(10);  // as a disk that is taken away
+    const std::string message = message_of([&] { model_->hidden({ids_.narrow(1, 6, 1)}, cache); });
+    EXPECT_NE(message.find("cannot write"), std::string::npos) << message;
+    EXPECT_EQ(cache.length(), 6);
+  }
+  EXPECT_LE(max_abs_diff(in_chunks(model_, cache, ids_.narrow(1, 6, 6), {1, 5}), want.narrow(1, 6, 6)), 1e-9);
+}
+
+TEST_F(Tiny, AWriteOfTheLastLayerThatFailsIsNotCommitted) {
+  OffloadedCache cache(model_->shape(), 64, 2, folder_.path());
+  in_chunks(model_, cache, ids_.narrow(1, 0, 6), {6});
+  const ModelShape shape = model_->shape();
+  const torch::Tensor key = torch::ones({1, shape.kv_heads, 1, shape.head_size}, torch::kFloat64);
+  const int64_t token = key_value_bytes(shape, 1, 1, 8) / shape.layers;
+  const FileSizeLimit limit(2 * 64 * token);  // the file ends before layer 2
+  cache.begin({ids_.narrow(1, 6, 1)});
+  cache.update(0, key, key);
+  cache.update(1, key, key);
+  cache.update(2, key, key);
+  const std::string message = message_of([&] { cache.commit(); });
+  EXPECT_NE(message.find("cannot write"), std::string::npos) << message;
+  EXPECT_EQ(cache.length(), 6);
+}
+
+TEST_F(Tiny, AFileCutShortIsAnErrorInUpdateAndTheTokensFedAgainAreRight) {
+  OffloadedCache cache(model_->shape(), 64, 2, folder_.path());
+  in_chunks(model_, cache, ids_.narrow(1, 0, 6), {6});
+  ASSERT_EQ(ftruncate(folder_.descriptor(), 0), 0);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_NO_THROW(cache.begin({ids_.narrow(1, 6, 1)}));
+    const std::string message = message_of([&] { model_->hidden({ids_.narrow(1, 6, 1)}, cache); });
+    EXPECT_NE(message.find("cut short"), std::string::npos) << message;
+    EXPECT_NE(message.find("reset()"), std::string::npos) << message;
+    EXPECT_EQ(cache.length(), 6);
+  }
+  cache.reset();
+  EXPECT_EQ(max_abs_diff(in_chunks(model_, cache, ids_, {7, 5}), in_memory({7, 5})), 0.0);
+}
+
+TEST_F(Tiny, ResetAndTheEndCloseTheFile) {
+  {
+    OffloadedCache cache(model_->shape(), 64, 2, folder_.path());
+    model_->hidden({ids_}, cache);
+    EXPECT_NE(folder_.descriptor(), -1);
+    cache.reset();
+    EXPECT_EQ(folder_.descriptor(), -1);
+    model_->hidden({ids_}, cache);
+    EXPECT_NE(folder_.descriptor(), -1);
+  }
+  EXPECT_EQ(folder_.descriptor(), -1);
+  EXPECT_TRUE(folder_.empty());
+}
+
+TEST(OffloadedCache, RefusesNoCapacityAndNoLayerInMemory) {
+  EXPECT_THROW(OffloadedCache(kFiveLayers, 0, 2), c10::ValueError);
+  EXPECT_THROW(OffloadedCache(kFiveLayers, 16, 0), c10::ValueError);
+}
+
+}  // namespace
+}  // namespace kvbook
