@@ -11,7 +11,7 @@ CLANG_FORMAT ?= .deps/format/clang_format/data/bin/clang-format
 ASAN_OPTIONS ?= detect_container_overflow=0:detect_stack_use_after_return=1
 UBSAN_OPTIONS ?= print_stacktrace=1
 
-.PHONY: help run test workshop bench lengths windows batches pages record traces pictures book site site-test gpt2 asan format check-format clean formatter
+.PHONY: help run test workshop bench lengths windows batches offload pages record traces pictures book site site-test gpt2 asan format check-format clean formatter
 help:  ## list these commands
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1 - /p' Makefile
 
@@ -42,6 +42,10 @@ windows: build/build.ninja  ## the chapters that take a window, at three of them
 batches: build/build.ninja  ## what several rows at once are worth, and how much is padding (six minutes)
 	cmake --build --preset default --target batching -j $(JOBS)
 	build/bin/batching --json data/results/batching.json
+
+offload: build/build.ninja  ## what a decode step costs with layers in a file (three minutes)
+	cmake --build --preset default --target offloading -j $(JOBS)
+	build/bin/offloading --json data/results/offloading.json
 
 pages: build/build.ninja  ## what pages cost in a decode step, and what a shared prefix saves (four minutes)
 	cmake --build --preset default --target paging -j $(JOBS)

@@ -26,6 +26,7 @@ struct Example {
   Numbers feed = {};
   int64_t window = 8, capacity = 8, page = 2;
   Numbers layer_windows = {};
+  int64_t resident_layers = 2;
   std::vector<std::vector<Numbers>> rows =
       {};  // instead: the tokens of each row, a forward each; the last row is shown
 };
@@ -39,7 +40,8 @@ const std::map<std::string, Example> kExamples = {
     {"07_ragged_batch", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
     {"09_int8", {.feed = {1, 2}}},
     {"08_paged", {.rows = {{{7, 2, 11}, {4, 9}}, {{5}, {4}}}}},
-    {"10_layer_windows", {.feed = {1, 1, 1}, .layer_windows = {0, 2}}},
+    {"11_offload", {.feed = {1, 2}, .resident_layers = 1}},
+    {"10_layer_windows", {.feed = {1, 1, 1}, .layer_windows = {2, 0}}},
 };
 
 /// Query, key and value of layer 0's first head, [T, D] each, for tokens that stand at `first` and after.
@@ -196,7 +198,7 @@ void show_example(const Chapter& chapter) {
 
   Gpt2 model(nano);
   const auto inner = chapter.make_cache(
-      model->shape(), {.window = example.window, .capacity = example.capacity, .layer_windows = example.layer_windows});
+      model->shape(), {.window = example.window, .capacity = example.capacity, .layer_windows = example.layer_windows, .resident_layers = example.resident_layers});
   FirstLayer cache(*inner);
   for (const int64_t T : example.feed) {
     const int64_t P = cache.length();

@@ -1,21 +1,14 @@
 // build/bin/paging: what pages cost in a decode step, and what a shared prefix saves before the first token. Raw
 // samples as JSON.
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "chapters/08_paged/paged_cache.h"
 #include "chapters/chapters.h"
-#include "common/cli.h"
 #include "common/drawn_requests.h"
 #include "common/generate.h"
 #include "common/ids.h"
-#include "common/machine.h"
 #include "common/measured_cache.h"
-#include "common/model_source.h"
-#include "common/output_file.h"
+#include "common/measuring_program.h"
 #include "common/progress.h"
 #include "common/throughput.h"
 
@@ -27,13 +20,7 @@ using Numbers = std::vector<int64_t>;
 
 constexpr int64_t kFill = 256;  // tokens of a prompt in one forward
 
-struct PagingOptions {
-  std::string model = "gpt2-random", json;
-  int64_t threads = usable_cores(), repetitions = 5, steps = 8;
-};
-
 // ---- what gathering costs
-// --------------------------------------------------------------------------------------------
 
 /// A cache of so many rows, filled once; after each repetition of some decode steps it is truncated again.
 struct Contender {
@@ -83,7 +70,7 @@ void measure_steps(Gpt2& model, Contender& contender, const Place& place, int64_
   contender.measured->truncate(place.length);
 }
 
-Json measure_gathering(Gpt2& model, const PagingOptions& options) {
+Json measure_gathering(Gpt2& model, const MeasuringOptions& options) {
   std::mt19937_64 draw(8);
   const int64_t context = model->shape().context;
   Json all = Json::array();
@@ -113,10 +100,9 @@ Json measure_gathering(Gpt2& model, const PagingOptions& options) {
 }
 
 // ---- what a shared prefix saves
-// --------------------------------------------------------------------------------------
 
 /// Time to the first token of a prompt whose first `shared` tokens another request has left in the cache.
-Json measure_prefixes(Gpt2& model, const PagingOptions& options) {
+Json measure_prefixes(Gpt2& model, const MeasuringOptions& options) {
   std::mt19937_64 draw(80);
   const ModelShape& shape = model->shape();
   const int64_t n = shape.context / 2;
@@ -149,56 +135,14 @@ Json measure_prefixes(Gpt2& model, const PagingOptions& options) {
   return all;
 }
 
-std::optional<PagingOptions> parse_paging(int argc, char** argv) {
-  PagingOptions options;
-  CLI::App app("What pages cost in a decode step, and what a shared prefix saves", "paging");
-  app.add_option("--model", options.model, "gpt2-random, gpt2, tales or a folder")->capture_default_str();
-  for (const auto& [flag, value, words] :
-       {std::tuple<const char*, int64_t*, const char*>{"--threads", &options.threads, "threads of the matrix products"},
-        {"--repetitions", &options.repetitions, "of everything, after a warm-up"},
-        {"--steps", &options.steps, "decode steps in each"}}) {
-    app.add_option(flag, *value, words)->capture_default_str()->check(whole_number_fault);
-  }
-  app.add_option("--json", options.json, "write raw samples to this file");
-  if (!parse_or_help(app, argc, argv)) return std::nullopt;
-  check_threads(options.threads);
-  for (const auto& [flag, value] : {std::pair{"--repetitions", options.repetitions}, {"--steps", options.steps}}) {
-    if (value < 1 || value > 16) throw UsageError(fmt::format("{} must be between 1 and 16, not {}", flag, value));
-  }
-  if (options.json == "-") throw UsageError("--json takes a file's name here: the tables go to standard output");
-  if (!options.json.empty()) check_output(options.json);
-  return options;
-}
-
 }  // namespace
 }  // namespace kvbook
 
 int main(int argc, char** argv) {
   using namespace kvbook;
-  return exit_status_of("paging", [&] {
-    const auto options = parse_paging(argc, argv);
-    if (!options) return 0;
-    at::set_num_threads(static_cast<int>(options->threads));
-    const Machine machine = describe_machine();
-    const NamedModel model = [&] {
-      const Progress progress("loading " + options->model, 0);
-      return open_model(options->model, torch::kFloat32);
-    }();
-    if (model.checkpoint.config.context < 256) {
-      throw UsageError(fmt::format("the context of '{}' is {}: take a model with one of 256 or more", options->model,
-                                   model.checkpoint.config.context));
-    }
-    fmt::print("model {} · {} threads · float32 · {} · source tree at {}\n", options->model, options->threads,
-               machine.cpu, machine.commit);
-    Gpt2 gpt2(model.checkpoint);
-    Json json = {{"model", options->model},
-                 {"threads", options->threads},
-                 {"repetitions", options->repetitions},
-                 {"steps", options->steps},
-                 {"machine", {{"cpu", machine.cpu}, {"libtorch", machine.libtorch}, {"commit", machine.commit}}}};
-    json["gathering"] = measure_gathering(gpt2, *options);
-    json["prefixes"] = measure_prefixes(gpt2, *options);
-    if (!options->json.empty()) write_output(options->json, json.dump(1) + "\n");
-    return 0;
-  });
+  return run_measuring_program(argc, argv, "paging", "What pages cost in a decode step, and what a shared prefix saves",
+                               [](Gpt2& model, const MeasuringOptions& options, Json& json) {
+                                 json["gathering"] = measure_gathering(model, options);
+                                 json["prefixes"] = measure_prefixes(model, options);
+                               });
 }

@@ -29,8 +29,8 @@ struct CacheOptions {
   int64_t page = 16;       // tokens
   int64_t pool_pages = 0;  // 0: room for every row up to the context
   Scales scales = Scales::kToken;
-  int64_t group = 32;          // tokens
-  KeyValueRanges ranges = {};  // for scales a channel
+  int64_t group = 32;           // tokens
+  KeyValueRanges ranges = {};   // for scales a channel
   int64_t resident_layers = 2;  // those with room in memory, where the others lie in a file
   std::string spill = {};       // the file's folder; empty: the system's for temporary files
 };

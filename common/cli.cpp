@@ -80,8 +80,8 @@ void check_pages(const char* flag, std::optional<int64_t> value) {
 void check_folder(const char* flag, const std::string& folder) {
   std::error_code ignored;
   if (std::filesystem::is_directory(folder, ignored) && access(folder.c_str(), W_OK | X_OK) == 0) return;
-  throw UsageError(fmt::format("{}: '{}' is not a folder in which a file can be made: make it, or give another", flag,
-                               folder));
+  throw UsageError(
+      fmt::format("{}: '{}' is not a folder in which a file can be made: make it, or give another", flag, folder));
 }
 
 /// The options of one command line, before they are checked.
@@ -165,7 +165,7 @@ namespace {
 
 std::vector<int64_t> parse_layer_windows(const std::string& text) {
   const std::string flag = "--layer-windows";
-  std::vector<int64_t> windows = parse_numbers(text, flag, "a window for each layer, such as 0,64,64,0");
+  std::vector<int64_t> windows = parse_numbers(text, flag, "a window for each layer, such as 64,64,0,0");
   for (const int64_t window : windows) {
     if (window < 0)
       throw UsageError(fmt::format("{}: a window is at least 1, or 0 for a full layer, not {}", flag, window));
@@ -260,7 +260,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
       ->check(whole_number_fault);
   CLI::Option* layer_windows =
       where(app.add_option("--layer-windows", raw.layer_windows,
-                           "a window for each layer, 0 for a full one: 0,64,64,0 (default: all are full)"),
+                           "a window for each layer, 0 for a full one: 64,64,0,0 (default: all are full)"),
             chapter.takes_layer_windows);
   where(app.add_option("--rows", options.rows, "prompts at once, the others wait (default: all of them)"),
         chapter.takes_rows)

@@ -189,9 +189,13 @@ void KVCache::check_truncate(int64_t row, int64_t length) const {
 }
 
 int64_t KVCache::can_give_back(int64_t row) const {
-  const std::vector<int64_t> held = slots(row);
-  const auto empty = std::count(held.begin(), held.end(), kEmptySlot);
-  return static_cast<int64_t>(held.size()) - empty == length(row) ? length(row) : 0;
+  for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+    if (same_slots_as(layer) != layer) continue;
+    const std::vector<int64_t> held = layer_slots(layer, row);
+    const auto empty = std::count(held.begin(), held.end(), kEmptySlot);
+    if (static_cast<int64_t>(held.size()) - empty != length(row)) return 0;
+  }
+  return length(row);
 }
 
 void KVCache::forget_layout() {
@@ -228,11 +232,24 @@ std::vector<int64_t> KVCache::columns(int64_t row) const {
   return positions;
 }
 
-int64_t KVCache::same_slots_as(int64_t) const { return 0; }
+void KVCache::check_layer(int64_t layer) const {
+  TORCH_CHECK_INDEX(0 <= layer && layer < shape_.layers, "layer ", layer, " of a model with ", shape_.layers);
+}
 
-std::vector<int64_t> KVCache::layer_slots(int64_t, int64_t row) const { return slots(row); }
+int64_t KVCache::same_slots_as(int64_t layer) const {
+  check_layer(layer);
+  return 0;
+}
 
-std::vector<int64_t> KVCache::layer_columns(int64_t, int64_t row) const { return columns(row); }
+std::vector<int64_t> KVCache::layer_slots(int64_t layer, int64_t row) const {
+  check_layer(layer);
+  return slots(row);
+}
+
+std::vector<int64_t> KVCache::layer_columns(int64_t layer, int64_t row) const {
+  check_layer(layer);
+  return columns(row);
+}
 
 int64_t key_value_bytes(const ModelShape& shape, int64_t rows, int64_t slots, int64_t bytes_per_element) {
   return 2 * shape.layers * rows * shape.kv_heads * slots * shape.head_size * bytes_per_element;

@@ -89,7 +89,8 @@ class KVCache {
   int64_t adopt_prefix(int64_t row, const std::vector<int64_t>& prompt);
 
   /// How many of the last tokens truncate() can take back: as many as leave every key held that the next query sees.
-  /// Here: all, as long as slots() names every position, else none. A cache that can do better says so.
+  /// Here: all, as long as layer_slots() names every position in every layer, else none. A cache that can do better
+  /// says so.
   virtual int64_t can_give_back(int64_t row = 0) const;
 
   /// Positions committed in one row (not keys held: a window holds fewer).
@@ -114,10 +115,14 @@ class KVCache {
   /// names, then the new ones.
   virtual std::vector<int64_t> columns(int64_t row = 0) const;
 
-  /// Where layers keep different positions (chapter 10), those two speak of layer 0, and these of any layer. The first
-  /// layer that keeps the same positions as this one; here 0, since all do.
+  /// Layers may keep different positions (chapter 10): the first layer that always keeps the same ones as this layer.
+  /// Here: 0, since all do. @throws c10::IndexError for a layer that is not there, as do the next two.
   virtual int64_t same_slots_as(int64_t layer) const;
+
+  /// As slots(), which speaks of layer 0, of any layer. For looking.
   virtual std::vector<int64_t> layer_slots(int64_t layer, int64_t row = 0) const;
+
+  /// As columns(), which speaks of layer 0, of any layer. For looking.
   virtual std::vector<int64_t> layer_columns(int64_t layer, int64_t row = 0) const;
   // ANCHOR_END: seam
 
@@ -136,6 +141,8 @@ class KVCache {
   virtual void on_abandon() {}
   virtual void on_truncate() { on_abandon(); }  ///< length() is the new one already: what lies past it is gone
   virtual int64_t on_adopt(int64_t, const std::vector<int64_t>&) { return 0; }  ///< how many tokens the row holds now
+
+  void check_layer(int64_t layer) const;  ///< @throws c10::IndexError unless the model has it
 
   /// The first line of every update: checks the arguments, notes dtype, device and batch, ticks the layer off.
   void check_update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value);

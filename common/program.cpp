@@ -247,8 +247,10 @@ Conversation tell(const Chapter& chapter, const NamedModel& model, const Program
 Conversation draw(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options,
                   const std::vector<std::vector<int64_t>>& inputs) {
   const TraceText text(model.tokenizer.get(), isatty(STDOUT_FILENO) == 1);
-  fmt::print("{}", text.legend(!options.layer_windows.empty()));
+  bool first = true;
   const Conversation said = converse(chapter, model, options, inputs, {.on_forward = [&](const TracedForward& forward) {
+                                       if (first) fmt::print("{}", text.legend(!forward.layers.empty()));
+                                       first = false;
                                        fmt::print("{}", text.row(forward));
                                        std::fflush(stdout);
                                      }});

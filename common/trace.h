@@ -9,8 +9,8 @@
 
 namespace kvbook {
 
-/// One committed forward: of a cache whose rows advance together the first row, else each row that it was about; where
-/// layers keep different positions, once for those that keep the same.
+/// One committed forward: of a cache whose rows advance together the first row, else each row that it was about. Where
+/// layers keep different positions there is one for each group of layers that keep the same.
 struct TracedForward {
   std::optional<int64_t> row = {};   // of a cache with several rows of their own
   std::vector<int64_t> layers = {};  // where layers keep different positions: those that this is about

@@ -95,7 +95,7 @@ std::vector<SlotState> slot_states(const TracedForward& forward) {
 }
 
 std::string TraceText::legend(bool by_layer) const {
-  const char* layers = by_layer ? "L1:7 is position 7 in layer 1 and in those with the same window\n" : "";
+  const char* layers = by_layer ? "L1:7: position 7, layer 1 and those with its window; bytes: of all layers\n" : "";
   return "a row a forward, a sign a slot: # held + new x not kept . empty (/3: 3 slots)\n" + std::string(layers) +
          "position   fed  slots                                  keys    bytes token\n";
 }

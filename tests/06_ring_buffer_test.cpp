@@ -89,12 +89,12 @@ TEST(RingBufferCache, AnAbandonedChunkLeavesTheRingAsItWas) {
   EXPECT_EQ(numbers_of(forward_numbered(cache, 1).keys), (Numbers{3, 4, 2}));
 }
 
-struct Ring {
+struct RingSize {
   int64_t window, spare;
 };
 
 TEST(RingBufferCache, GivesBackAnyNumberUnwrappedAndThenOneMoreThanItHasToSpare) {
-  for (const Ring ring : {Ring{1, 0}, {3, 0}, {3, 1}, {3, 2}, {2, 4}}) {
+  for (const RingSize ring : {RingSize{1, 0}, {3, 0}, {3, 1}, {3, 2}, {2, 4}}) {
     RingBufferCache cache(kSmallShape, ring.window, ring.spare);
     for (int64_t held = 1; held <= 8; ++held) {
       forward_numbered(cache, 1);

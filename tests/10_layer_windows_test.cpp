@@ -64,7 +64,7 @@ TEST(LayerWindowsCache, Case40TheFullLayerSeesAllAndTheOtherItsWindowFromOneCoun
   }
 }
 
-TEST(LayerWindowsCache, Case40TheLogitsAreThoseOfAMaskALayerInEverySplit) {
+TEST(LayerWindowsCache, Case40TheLogitsAreThoseOfAMaskALayerHoweverTheyAreFed) {
   const Checkpoint checkpoint = golden_checkpoint("nano");
   Gpt2 model(checkpoint);
   const torch::Tensor ids = to_row({3, 1, 4, 1, 5});
@@ -135,13 +135,33 @@ TEST(LayerWindowsCache, LayersOfOneWindowShareAMaskAndOthersDoNot) {
   EXPECT_NE(masks[0], masks[1]);
 }
 
-TEST(LayerWindowsCache, GivesBackAsManyTokensAsItsSmallestWrappedWindowCan) {
-  LayerWindowsCache cache(kSmallShape, {5, 3});
-  const Numbers most = {1, 2, 3, 1, 1, 1, 1, 1};  // held by the ring of 3: any number until it has gone round, then one
-  for (const int64_t want : most) {
-    forward_numbered(cache, 1);
-    EXPECT_EQ(cache.can_give_back(), want) << cache.length() << " held";
+TEST(LayerWindowsCache, GivesBackAnyNumberUntilItsSmallestWindowHasGoneRoundAndThenOne) {
+  for (const Numbers& windows : {Numbers{5, 3}, {3, 5}, {3, 0}, {0, 3}}) {
+    LayerWindowsCache cache(kSmallShape, windows);
+    for (const int64_t want : {1, 2, 3, 1, 1, 1, 1, 1}) {
+      forward_numbered(cache, 1);
+      EXPECT_EQ(cache.can_give_back(), want) << cache.length() << " held";
+    }
+    cache.truncate(7);
+    EXPECT_EQ(cache.can_give_back(), 0);  // the window of 3 has lost the key before
   }
+}
+
+TEST(LayerWindowsCache, AFullLayerForgetsNothingSoItTakesNoTokenPastTheContext) {
+  LayerWindowsCache full(kSmallShape, {0, 2}), windowed(kSmallShape, {3, 2});
+  forward_numbered(full, 8);
+  forward_numbered(windowed, 8);
+  EXPECT_THROW(full.begin({torch::zeros({1, 1}, torch::kInt64)}), c10::IndexError);
+  EXPECT_EQ(full.length(), 8);
+  EXPECT_NO_THROW(windowed.begin({torch::zeros({1, 1}, torch::kInt64)}));  // what stops GPT-2 is the model
+}
+
+TEST(LayerWindowsCache, NamesTheLayerThatIsNotThere) {
+  const LayerWindowsCache cache(kSmallShape, {0, 2});
+  EXPECT_THROW(cache.layer_slots(2), c10::IndexError);
+  EXPECT_THROW(cache.layer_slots(0, 1), c10::IndexError);
+  EXPECT_THROW(cache.layer_columns(-1), c10::IndexError);
+  EXPECT_THROW(cache.same_slots_as(2), c10::IndexError);
 }
 
 TEST(LayerWindowsCache, AWindowAboveTheContextIsAFullLayer) {

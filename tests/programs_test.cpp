@@ -165,6 +165,37 @@ TEST(Programs, Case40AWindowALayerGivesTheGoldenTokens) {
   }
 }
 
+TEST(Programs, LayersOfDifferentWindowsAreTracedApart) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "layer_windows_trace.json";
+  run_json("10_layer_windows", {"--model", kNano, "--prompt-ids", "1,2,3", "--new-tokens", "2", "--layer-windows",
+                                "2,0", "--trace=" + file.string()});
+  const nlohmann::json forwards = nlohmann::json::parse(std::ifstream(file)).at("forwards");
+  std::filesystem::remove(file);
+  ASSERT_EQ(forwards.size(), 4U);  // two forwards, two kinds of layer
+  EXPECT_EQ(forwards.at(2).at("layers"), nlohmann::json({0}));
+  EXPECT_EQ(forwards.at(2).at("keys"), nlohmann::json({2, 3}));
+  EXPECT_EQ(forwards.at(3).at("layers"), nlohmann::json({1}));
+  EXPECT_EQ(forwards.at(3).at("keys"), nlohmann::json({0, 1, 2, 3}));
+}
+
+TEST(Programs, WhereAWindowInSomeLayerHidesTokensTheComparisonIsNotAPromise) {
+  const Words words = {"--model",      kNano, "--prompt-ids",   "1,2,3",
+                       "--new-tokens", "3",   "--layer-windows"};  // 5 positions
+  for (const char* windows : {"1,1", "4,0"}) {
+    Words hides = words;
+    hides.emplace_back(windows);
+    const ProgramRun run = run_program("10_layer_windows", hides);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.out.find("not promised"), std::string::npos) << run.out;
+  }
+  Words sees = words;
+  sees.emplace_back("5,0");
+  const ProgramRun run = run_program("10_layer_windows", sees);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out.find("not promised"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("same tokens as 04_preallocated: yes"), std::string::npos) << run.out;
+}
+
 TEST(Programs, TurnsGiveTheTokensOfAFreshRunOnEverythingJoined) {
   for (const Chapter& chapter : exact_chapters()) {
     if (!chapter.takes_turns) continue;
@@ -494,7 +525,7 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"10_layer_windows", with_nano({"1", "--layer-windows", "2,0,3"}), "has 2 layers"},
       {"10_layer_windows", with_nano({"1", "--layer-windows", "2,-1"}), "not -1"},
       {"10_layer_windows", with_nano({"1", "--layer-windows", "2,"}), "--layer-windows takes a window for each layer"},
-      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,full"}), "such as 0,64,64,0"},
+      {"10_layer_windows", with_nano({"1", "--layer-windows", "2,full"}), "such as 64,64,0,0"},
       {"10_layer_windows", with_nano({"1", "--layer-windows", "2,99999999999999999999"}), "--layer-windows"},
       {"10_layer_windows", with_nano({"1", "--layer-windows", "2,0", "--layer-windows", "0,2"}), "--layer-windows"},
       {"10_layer_windows", with_nano({"1", "--window", "2"}), "--window has no meaning"},

@@ -133,6 +133,22 @@ TEST(TraceText, CountsTheColumnsThatHoldNothing) {
   EXPECT_NE(text.find("keys 0 to 1, 38 empty across"), std::string::npos) << text;
 }
 
+TEST(TraceText, NamesTheLayersThatARowIsAboutWhereTheyDiffer) {
+  TracedForward one = forward(7, 1, {6, 7}, {6, 7});
+  one.visible = torch::ones({1, 2}, torch::kBool);
+  EXPECT_EQ(TraceText(nullptr, false).row(one).find("L"), std::string::npos);
+  one.layers = {1, 2};
+  EXPECT_NE(TraceText(nullptr, false).row(one).find(" L1:7 "), std::string::npos);
+  EXPECT_EQ(TraceText(nullptr, false).legend().find("L1:7"), std::string::npos);
+  std::istringstream legend(TraceText(nullptr, false).legend(/*by_layer=*/true));
+  bool named = false;
+  for (std::string line; std::getline(legend, line);) {
+    EXPECT_LE(line.size(), 80U) << line;
+    named = named || line.find("L1:7") == 0;
+  }
+  EXPECT_TRUE(named);
+}
+
 TEST(TraceText, DrawsARowAndTheMatrixOfAChunk) {
   TracedForward chunk = forward(2, 2, {0, 1, 2, 3}, {0, 1, 2, 3});
   chunk.visible = torch::tensor({1, 1, 1, 0, 0, 1, 1, 1}, torch::kInt64).view({2, 4}).to(torch::kBool);

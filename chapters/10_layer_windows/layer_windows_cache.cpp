@@ -23,22 +23,22 @@ LayerWindowsCache::LayerWindowsCache(const ModelShape& shape, const std::vector<
 
 // ANCHOR: forward
 void LayerWindowsCache::on_begin(const Step& step) {
+  const int64_t end = length() + step.ids.size(1), context = shape().context;
+  for (const Ring& ring : rings_) {  // a full layer forgets nothing
+    TORCH_CHECK_INDEX(ring.window() < context || end <= context, "the full layers have room for ", context,
+                      " tokens, and this would be ", end, ": call reset(), or give every layer a window");
+  }
   for (Ring& ring : rings_) ring.open(length(), step.ids.size(1), step.ids.device());
 }
 
 KeyValues LayerWindowsCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
   check_update(layer, key, value);
-  layers_.resize(shape().layers);
-  if (!layers_[layer].keys.defined()) {
-    const std::vector<int64_t> size = {rows(), shape().kv_heads, ring_of(layer).size(), shape().head_size};
-    layers_[layer].keys = torch::empty(size, options());
-    layers_[layer].values = torch::empty(size, options());
-  }
+  if (layers_.empty()) allocate();
   return ring_of(layer).update(layers_[layer], key, value);
 }
 
 void LayerWindowsCache::on_commit() {
-  for (int64_t layer = 0; layer < shape().layers; ++layer) ring_of(layer).store_staged(layers_[layer]);
+  for (size_t layer = 0; layer < layers_.size(); ++layer) rings_[which_[layer]].store_staged(layers_[layer]);
   for (Ring& ring : rings_) ring.commit();
 }
 
@@ -61,6 +61,15 @@ void LayerWindowsCache::on_truncate() {
 }
 // ANCHOR_END: truncate
 
+void LayerWindowsCache::allocate() {
+  std::vector<RingLayer> layers;
+  for (int64_t layer = 0; layer < shape().layers; ++layer) {
+    const std::vector<int64_t> size = {rows(), shape().kv_heads, ring_of(layer).size(), shape().head_size};
+    layers.push_back({.keys = torch::empty(size, options()), .values = torch::empty(size, options())});
+  }
+  layers_ = std::move(layers);
+}
+
 void LayerWindowsCache::release() {
   for (Ring& ring : rings_) ring.clear();
   layers_.clear();
@@ -73,23 +82,24 @@ void LayerWindowsCache::reset() {
 
 int64_t LayerWindowsCache::bytes() const {
   int64_t bytes = 0;
-  for (const RingLayer& layer : layers_) {
-    if (layer.keys.defined()) bytes += layer.keys.nbytes() + layer.values.nbytes();
-  }
+  for (const RingLayer& layer : layers_) bytes += static_cast<int64_t>(layer.keys.nbytes() + layer.values.nbytes());
   return bytes;
 }
 
 // ANCHOR: looking
 int64_t LayerWindowsCache::same_slots_as(int64_t layer) const {
-  return std::find(which_.begin(), which_.end(), which_.at(layer)) - which_.begin();
+  check_layer(layer);
+  return std::find(which_.begin(), which_.end(), which_[layer]) - which_.begin();
 }
 
 std::vector<int64_t> LayerWindowsCache::layer_slots(int64_t layer, int64_t row) const {
+  check_layer(layer);
   length(row);  // refuses a row that is not there
   return layers_.empty() ? std::vector<int64_t>() : ring_of(layer).positions();
 }
 
 std::vector<int64_t> LayerWindowsCache::layer_columns(int64_t layer, int64_t row) const {
+  check_layer(layer);
   length(row);
   return ring_of(layer).columns();
 }

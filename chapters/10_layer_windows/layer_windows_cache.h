@@ -8,8 +8,8 @@ namespace kvbook {
 
 // ANCHOR: contract
 /// Layer l keeps the last W_l tokens in a ring of W_l slots, [B, H, W_l, D] each for keys and values; a full layer is a
-/// window of the context, which never goes round. Layers of the same window lie in the same ring: it is decided once
-/// a forward where their tokens go, and they share a mask.
+/// window of the context, whose ring never goes round. Layers of the same window lie in the same ring: it is decided
+/// once a forward where their tokens go, and they share a mask.
 /// Memory: 2·B·H·D·sizeof(dtype)·(W_0 + ... + W_{L-1}), at the first update. In a layer whose free slots a chunk of two
 ///         or more tokens goes over, it is staged until commit: 2·B·H·(min(P, W_l) + T)·D·sizeof(dtype) more for each.
 /// Time:   as chapter 6, a layer at a time. Masks: one for each of the different windows.
@@ -21,7 +21,7 @@ class LayerWindowsCache final : public KVCache {
 
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;  ///< as Ring::update
   void reset() override;
-  int64_t can_give_back(int64_t row = 0) const override;  ///< what every layer can: as many as the smallest window's
+  int64_t can_give_back(int64_t row = 0) const override;  ///< as many as every layer can
   int64_t bytes() const override;
 
   int64_t same_slots_as(int64_t layer) const override;
@@ -31,7 +31,7 @@ class LayerWindowsCache final : public KVCache {
   std::vector<int64_t> columns(int64_t row = 0) const override { return layer_columns(0, row); }
 
  protected:
-  void on_begin(const Step& step) override;
+  void on_begin(const Step& step) override;  ///< @throws c10::IndexError past the context, if a layer is full
   void on_commit() override;
   void on_abandon() override;
   void on_truncate() override;
@@ -39,6 +39,7 @@ class LayerWindowsCache final : public KVCache {
 
  private:
   const Ring& ring_of(int64_t layer) const { return rings_[which_[layer]]; }
+  void allocate();
   void release();
 
   std::vector<Ring> rings_;        // one for each of the different windows

@@ -48,7 +48,7 @@ KeyValues OffloadedCache::update(int64_t layer, const torch::Tensor& key, const 
 
   const int64_t next = layer + 1;
   const bool free = next < shape().layers && !stays(next) && buffer_of(next) != buffer_of(layer);
-  if (free) fetch(next, P);  // while this layer computes
+  if (free) fetch(next, P);                                                       // while this layer computes
   const torch::Tensor seen = slots.narrow(0, 0, P + T).permute({1, 2, 3, 0, 4});  // [2, B, H, P + T, D]
   return {seen[0], seen[1], visible_};
 }
@@ -110,8 +110,7 @@ void OffloadedCache::on_begin(const Step& step) {
 
 // ANCHOR: memory
 void OffloadedCache::allocate() {
-  const std::vector<int64_t> size = {buffers_in_all_, capacity_,        2,
-                                     rows(),          shape().kv_heads, shape().head_size};
+  const std::vector<int64_t> size = {buffers_in_all_, capacity_, 2, rows(), shape().kv_heads, shape().head_size};
   const torch::Tensor buffers = torch::empty(size, options());
   const int64_t bytes_of_layer = buffers[0].nbytes(), in_file = (shape().layers - staying_) * bytes_of_layer;
   if (in_file > 0) {

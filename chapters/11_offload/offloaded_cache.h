@@ -16,20 +16,23 @@ namespace kvbook {
 /// file and come into the last two buffers in turn, each while the layer before it computes. With N = 1 nothing is
 /// fetched ahead.
 /// Memory: N·2·B·H·C·D·sizeof(dtype), at the first update; on the disk as much for each layer that does not stay.
-/// Time:   update() copies T tokens. In another thread a forward reads the P old tokens of every layer that shares a buffer, and
+/// Time:   update() copies T tokens. In another thread a forward reads the P old tokens of every layer that shares a
+/// buffer, and
 ///         writes the T new ones of every layer that does not stay; it waits where that thread is not done.
 class OffloadedCache final : public KVCache {
  public:
-  /// `resident_layers`: N, more than L means L. `folder`: where the file is made; empty: the system's for temporary files.
-  /// @throws c10::ValueError unless every size, the capacity and N are positive; c10::Error if no thread can be started.
+  /// `resident_layers`: N, more than L means L. `folder`: where the file is made; empty: the system's for temporary
+  /// files.
+  /// @throws c10::ValueError unless every size, the capacity and N are positive; c10::Error if no thread can be
+  /// started.
   OffloadedCache(const ModelShape& shape, int64_t capacity, int64_t resident_layers, std::string folder = "");
   ~OffloadedCache() override;
 
-  /// Views of a buffer: keys, values [B, H, P + T, D], of strides that follow its order; visible bool [T, P + T], undefined
-  /// when T == 1.
-  /// @throws c10::Error, too, if the file cannot be made, or if something could not be written or read back, here or in the
-  /// other thread since. What lies in the file may be lost then: what a retry cannot read, reset() and the same tokens
-  /// once more bring back.
+  /// Views of a buffer: keys, values [B, H, P + T, D], of strides that follow its order; visible bool [T, P + T],
+  /// undefined when T == 1.
+  /// @throws c10::Error, too, if the file cannot be made, or if something could not be written or read back, here or in
+  /// the other thread since. What lies in the file may be lost then: what a retry cannot read, reset() and the same
+  /// tokens once more bring back.
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
   void reset() override;
   int64_t bytes() const override;                              ///< in memory
@@ -43,6 +46,7 @@ class OffloadedCache final : public KVCache {
   const Transfers& transfers() const { return transfers_; }
   int64_t resident_layers() const { return buffers_in_all_; }  ///< N
   int64_t file_bytes() const;                                  ///< once the buffers are made
+  int64_t buffer_of(int64_t layer) const;                      ///< in which this layer's attention looks
 
  protected:
   void on_begin(const Step& step) override;  ///< @throws c10::IndexError if P + T > C; makes the step's mask
@@ -52,7 +56,6 @@ class OffloadedCache final : public KVCache {
 
  private:
   bool stays(int64_t layer) const { return layer < staying_; }
-  int64_t buffer_of(int64_t layer) const;
   int64_t offset_of(int64_t layer, int64_t position) const;
   void allocate();
   void release();
@@ -66,9 +69,9 @@ class OffloadedCache final : public KVCache {
   std::string folder_;
   torch::Tensor visible_;  // of the open forward
 
-  torch::Tensor buffers_;             // [N, C, 2, B, H, D], undefined before the first update
-  std::vector<int64_t> in_buffer_;    // N: the layer whose committed tokens lie there, or are on their way; kNoLayer
-  std::unique_ptr<SpillFile> file_;   // of the layers that do not stay
+  torch::Tensor buffers_;            // [N, C, 2, B, H, D], undefined before the first update
+  std::vector<int64_t> in_buffer_;   // N: the layer whose committed tokens lie there, or are on their way; kNoLayer
+  std::unique_ptr<SpillFile> file_;  // of the layers that do not stay
   Transfers transfers_;
   TransferQueue queue_;  // last, so that its thread ends before what it moves
 };

@@ -41,8 +41,8 @@ void SpillFile::write(int64_t offset, const void* from, int64_t bytes) {
   while (bytes > 0) {
     const ssize_t done = pwrite(file_, at, bytes, offset);
     if (done < 0 && errno == EINTR) continue;
-    TORCH_CHECK(done > 0, "cannot write keys and values to the file in '", folder_, "': ",
-                done == 0 ? "nothing was taken" : std::strerror(errno), ": ", kStartAgain);
+    TORCH_CHECK(done > 0, "cannot write keys and values to the file in '", folder_,
+                "': ", done == 0 ? "nothing was taken" : std::strerror(errno), ": ", kStartAgain);
     at += done, offset += done, bytes -= done;
   }
 }
@@ -52,8 +52,8 @@ void SpillFile::read(int64_t offset, void* to, int64_t bytes) const {
   while (bytes > 0) {
     const ssize_t done = pread(file_, at, bytes, offset);
     if (done < 0 && errno == EINTR) continue;
-    TORCH_CHECK(done > 0, "cannot read keys and values back from the file in '", folder_, "': ",
-                done == 0 ? "it was cut short" : std::strerror(errno), ": ", kStartAgain);
+    TORCH_CHECK(done > 0, "cannot read keys and values back from the file in '", folder_,
+                "': ", done == 0 ? "it was cut short" : std::strerror(errno), ": ", kStartAgain);
     at += done, offset += done, bytes -= done;
   }
 }

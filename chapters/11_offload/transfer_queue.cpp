@@ -12,7 +12,8 @@ TransferQueue::TransferQueue() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    TORCH_CHECK(false, "cannot start a thread for transfers: ", error.what(), ": end other programs, or raise the limit");
+    TORCH_CHECK(false, "cannot start a thread for transfers: ", error.what(),
+                ": end other programs, or raise the limit");
   }
 }
 

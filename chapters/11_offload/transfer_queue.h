@@ -22,9 +22,9 @@ class TransferQueue {
   TransferQueue& operator=(const TransferQueue&) = delete;
 
   void add(std::function<void()> job);
-  void wait();             ///< until all have run. @throws what the first one threw that failed; then the queue is as new
+  void wait();  ///< until all have run. @throws what the first one threw that failed; then the queue is as new
   void drop_and_forget();  ///< waits for the job that runs, drops the others, and forgets what was thrown
-  // ANCHOR_END: contract
+                           // ANCHOR_END: contract
 
  private:
   void run();

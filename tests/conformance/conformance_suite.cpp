@@ -381,10 +381,40 @@ TEST_P(CacheConformance, WhatIsTakenBackIsAsIfItHadNeverCome) {
       }
       cache_->truncate(keep);
       EXPECT_EQ(cache_->length(), keep);
-      const torch::Tensor rest = ids.narrow(1, keep, 8 - keep);
-      if (8 - keep > 0)
-        expect_close(in_chunks(model_, *cache_, rest, Chunks(8 - keep, 1)), want.narrow(1, keep, 8 - keep));
+      for (int64_t layer = 0; layer < model_->shape().layers; ++layer) {
+        for (const int64_t position : cache_->layer_slots(layer)) EXPECT_LT(position, keep) << "layer " << layer;
+      }
+      const int64_t left = 8 - keep;
+      if (left == 0) continue;
+      const bool whole = keep == 0 || takes_chunk_on_history();  // a chunk looks at what single tokens would overwrite
+      const torch::Tensor rest = ids.narrow(1, keep, left), want_rest = want.narrow(1, keep, left);
+      const Chunks sizes = whole && held % 2 == 0 ? Chunks{left} : Chunks(left, 1);
+      expect_close(in_chunks(model_, *cache_, rest, sizes), want_rest);
     }
+  }
+}
+
+TEST_P(CacheConformance, AnAbandonedForwardLeavesNoMemoryAndNoColumnsBehind) {
+  MeteredCache cache(*cache_);
+  model_->hidden({to_row({3, 1, 4, 1, 5})}, cache);
+  model_->hidden({to_row({9})}, cache);  // the mask of the first forward is gone
+  const int64_t held = cache.held();
+  const int64_t T = takes_chunk_on_history() ? 2 : 1;
+  cache.begin({torch::zeros({1, T}, torch::kInt64)});
+  const ModelShape shape = model_->shape();
+  const torch::Tensor key = torch::ones({1, shape.kv_heads, T, shape.head_size}, torch::dtype(cache_case().dtype));
+  for (int64_t layer = 0; layer < shape.layers; ++layer) cache.update(layer, key, key);
+  cache.abandon();
+  EXPECT_LE(cache.held(), held + T * T + T * 8);  // at most its mask, bool [T, S]
+  for (int64_t layer = 0; layer < shape.layers; ++layer) EXPECT_TRUE(cache.layer_columns(layer).empty());
+}
+
+TEST_P(CacheConformance, AfterAResetTheSlotsNameTheNewSequenceOnly) {
+  in_chunks(model_, *cache_, some_ids(1, 8), then_singles(3, 8));
+  cache_->reset();
+  model_->hidden({to_row({3})}, *cache_);
+  for (int64_t layer = 0; layer < model_->shape().layers; ++layer) {
+    for (const int64_t position : cache_->layer_slots(layer)) EXPECT_LE(position, 0) << "layer " << layer;
   }
 }
 

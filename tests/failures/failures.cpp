@@ -31,6 +31,8 @@ Failure trusts_a_hash();
 Failure publishes_what_failed();
 Failure one_mask_for_all_layers();
 Failure windows_on_the_wrong_layers();
+Failure fetches_over_a_buffer_in_use();
+Failure reads_before_it_is_written();
 
 const std::vector<Failure>& failures() {
   static const std::vector<Failure> list = {
@@ -39,7 +41,7 @@ const std::vector<Failure>& failures() {
       feeds_the_last_token(),   doubles_when_full(),       context_set_twice(),        mask_without_the_past(),
       prefill_without_a_mask(), unwritten_slots_visible(), evicts_before_it_attends(), no_band_in_a_chunk(),
       shifts_in_update(),       writes_a_chunk_at_once(),  masks_a_ring_by_column(),   resets_on_another_batch(),
-      trusts_a_hash(),          publishes_what_failed(),   one_mask_for_all_layers(),  windows_on_the_wrong_layers(),
+      trusts_a_hash(),          publishes_what_failed(),   one_mask_for_all_layers(),  windows_on_the_wrong_layers(), fetches_over_a_buffer_in_use(), reads_before_it_is_written(),
   };
   return list;
 }

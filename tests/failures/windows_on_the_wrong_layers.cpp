@@ -7,7 +7,7 @@ namespace {
 
 // ANCHOR: fault
 std::vector<int64_t> from_the_wrong_end(const std::vector<int64_t>& windows) {
-  return {windows.rbegin(), windows.rend()};  // wrong: layer 0 is the one next to the embedding
+  return {windows.rbegin(), windows.rend()};  // wrong: the list begins with layer 0
 }
 // ANCHOR_END: fault
 

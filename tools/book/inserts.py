@@ -315,7 +315,6 @@ def recall():
     return "\n".join([*lines, f"| always guessing the most frequent word | {shares} | |"])
 
 
-
 def recall_by_layer():
     """What the small model recalls with a window of 64 in which layers, from the same file."""
     evaluation = json.loads((ROOT / "data" / "tales" / "evaluation.json").read_text())
@@ -331,31 +330,76 @@ def recall_by_layer():
         shares = " | ".join(f"{row['recall_percent'][fact]:.1f} %" for fact in facts)
         name = ",".join(str(window) for window in windows)
         lines.append(f"| {name} | {100 * held:.0f} % | {shares} | {row['loss_other_tokens']:.3f} |")
-    return "\n".join(lines)
+    guess = evaluation["most_frequent_guess"]
+    shares = " | ".join(f"{guess[fact]['percent']:.1f} %" for fact in facts)
+    return "\n".join([*lines, f"| always guessing the most frequent word | | {shares} | |"])
 
 
-# name, layers, of them full, window, key-value heads, head size
+# name, context, layers, of them full, window, key-value heads, head size
 WINDOWED_MODELS = (
-    ("Gemma 2 27B", 46, 23, 4096, 16, 128),
-    ("Gemma 3 27B", 62, 10, 1024, 16, 128),
-    ("gpt-oss-120b", 36, 18, 128, 8, 64),
+    ("Gemma 2 27B", 8192, 46, 23, 4096, 16, 128),
+    ("Gemma 3 27B", 131072, 62, 10, 1024, 16, 128),
+    ("gpt-oss-120b", 131072, 36, 18, 128, 8, 64),
 )
 
 
 def models_with_windows():
     """Bytes of keys and values of some published models, all layers full and with their windows; bfloat16."""
     lines = [
-        "| model | layers | of them full | W | 8,192 tokens, all full | with windows | 131,072 tokens, all full | with windows |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| model | layers | of them full | W | H_kv | D | 8,192 tokens,<br>all full | with windows | "
+        "131,072 tokens,<br>all full | with windows |",
+        "|---|" + "--:|" * 9,
     ]
-    for name, layers, full, window, heads, size in WINDOWED_MODELS:
+    for name, context, layers, full, window, heads, size in WINDOWED_MODELS:
         cells = []
         for tokens in (8192, 131072):
-            if tokens > 8192 and name.startswith("Gemma 2"):  # its context is 8,192
+            if tokens > context:
                 cells += ["-", "-"]
                 continue
             a_slot = 2 * heads * size * 2  # keys and values of one token in one layer
             all_full, with_windows = layers * tokens * a_slot, (full * tokens + (layers - full) * window) * a_slot
             cells += [f"{all_full / 1e9:.2f} GB", f"{with_windows / 1e9:.2f} GB ({100 * with_windows / all_full:.0f} %)"]
-        lines.append(f"| {name} | {layers} | {full} | {window:,} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name} | {layers} | {full} | {window:,} | {heads} | {size} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def offloading():
+    return json.loads((RESULTS / "offloading.json").read_text())
+
+
+def by_residents():
+    """A decode step by how many layers have room in memory."""
+    lines = [
+        "| tokens held | layers in memory | memory MB | file MB | read MB | wait ms | step ms, median [min–max] |",
+        "|--:|---|--:|--:|--:|--:|--:|",
+    ]
+    for entry in offloading()["offloading"]:
+        middle = {key: statistics.median(entry[key]) if entry[key] else 0 for key in ("read_mb", "wait_ms")}
+        lines.append(
+            f"| {entry['length']} | {entry['resident_layers'] or 'all: 04_preallocated'} | {entry['memory_bytes'] / 1e6:.1f} | "
+            f"{entry['file_bytes'] / 1e6:.1f} | {middle['read_mb']:.1f} | {middle['wait_ms']:.2f} | {_spread(entry['step_ms'])} |"
+        )
+    return "\n".join(lines)
+
+
+def where_offloading():
+    """One line that says where that was measured."""
+    r = offloading()
+    return (
+        f"Medians of {r['repetitions'] * r['steps']} steps, caches in turn, with {r['model']} in float32 "
+        f"({r['machine']['cpu']}, {r['threads']} threads, commit {r['machine']['commit']})."
+    )
+
+
+def by_disk():
+    """What the longest row with two layers in memory would wait for disks of some speeds: arithmetic."""
+    entries = [entry for entry in offloading()["offloading"] if entry["length"] > 512]
+    two = next(entry for entry in entries if entry["resident_layers"] == 2)
+    alone = statistics.median(next(entry for entry in entries if not entry["resident_layers"])["step_ms"])
+    megabytes = statistics.median(two["read_mb"])
+    lines = ["| disk reads | transfer | own work | wait | step |", "|--:|--:|--:|--:|--:|"]
+    for speed, name in ((0.2, "0.2 GB/s"), (0.5, "0.5 GB/s"), (3, "3 GB/s"), (7, "7 GB/s")):
+        transfer = megabytes / speed
+        wait = max(0, transfer - alone)
+        lines.append(f"| {name} | {transfer:.0f} ms | {alone:.0f} ms | {wait:.0f} ms | {alone + wait:.0f} ms |")
     return "\n".join(lines)

@@ -28,6 +28,7 @@ FLAGS = {
     "07_ragged_batch": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60',
     "08_paged": '--prompt "Once upon a time" --prompt "There was once a clever boy named" --prompt "One day" --new-tokens 60 --pool-pages 8',
     "10_layer_windows": "--layer-windows 64,64,0,0",
+    "11_offload": "--resident-mib 1",
     "tour": "--quick",
 }
 TRACES = {
@@ -36,20 +37,21 @@ TRACES = {
     "04_preallocated": "--new-tokens 6 --capacity 12",
     "05_sliding_window": "--new-tokens 8 --window 6",
     "06_ring_buffer": "--new-tokens 8 --window 6",
-    "10_layer_windows": "--new-tokens 8 --layer-windows 0,6,6,0",
+    "10_layer_windows": "--new-tokens 8 --layer-windows 0,6,6,6",
 }
 ROWS_TRACE = '--prompt "There was once a boy" --prompt "One day" --rows 2 --new-tokens 4'
 CLAIMS = ["operations", "forever", "cropping", "long_chunk", "order", "take_back", "padding", "waste", "sharing", "outlier", "rounding", "layers"]
 PROGRAMS = [*sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "tour"]
 RUNS = {name: f"build/bin/{name} {FLAGS.get(name, '')}".rstrip() for name in PROGRAMS}
-RUNS |= {name: f"build/bin/{name}" for name in ("layouts", "pool")}
+RUNS |= {name: f"build/bin/{name}" for name in ("layouts", "pool", "schedule")}
 RUNS |= {f"{name}_trace": f'build/bin/{name} --prompt "Once upon a time" {flags} --trace' for name, flags in TRACES.items()}
 RUNS["07_ragged_batch_trace"] = f"build/bin/07_ragged_batch {ROWS_TRACE} --trace"
 RUNS |= {f"by_hand_{name}": f"build/bin/by_hand {name}" for name in PROGRAMS if name != "tour"}
 RUNS |= {f"claims_{name}": f"build/bin/claims {name}" for name in CLAIMS}
 
 # What the pictures and the stepper are made from: one run of every chapter, and those that have it with a second turn.
-FILED_TRACES = {name: "--new-tokens 10" for name in PROGRAMS if name != "tour"}
+LIKE_CHAPTER_4 = ("10_layer_windows", "11_offload")  # the same slots, unless flags say otherwise
+FILED_TRACES = {name: "--new-tokens 10" for name in PROGRAMS if name not in ("tour", *LIKE_CHAPTER_4)}
 FILED_TRACES["04_preallocated"] += " --capacity 16"
 FILED_TRACES["05_sliding_window"] += " --window 6"
 FILED_TRACES["06_ring_buffer"] += " --window 6"
@@ -61,7 +63,7 @@ FILED_TRACES |= {
     "06_ring_buffer_turn": f"{SECOND_TURN} --window 6",
     "07_ragged_batch_rows": ROWS_TRACE,
     "09_int8_turn": f"{SECOND_TURN} --scales group --group 4",
-    "10_layer_windows_turn": f"{SECOND_TURN} --layer-windows 16,6,6,16",
+    "10_layer_windows_turn": f"{SECOND_TURN} --layer-windows 16,6,6,6",
 }
 
 # Each failure is a file of this name in tests/failures.
@@ -100,6 +102,7 @@ MEASURED = [
     (r"\b\d+ threads", "# threads"),
     (r"first after [\d.]+ ms · \d+ tok/s end to end · \d+ tok/s decoding", "(rates)"),
     (r"· \d+ tok/s here, \d+ there: [\d.]+ times$", "(rates)"),
+    (r"· waited [\d.]+ ms, \d+ % of the time$", "(times)"),
     (r"all begun after \d+ ms · \d+ tok/s end to end · \d+ tok/s decoding", "(rates)"),
     (r"· \d+ tok/s together, \d+ one after the other: [\d.]+ times$", "(rates)"),
     (r"(same tokens: [\w, ]+), \d+ tok/s, [\d.]+ times$", r"\1 (rates)"),

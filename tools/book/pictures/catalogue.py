@@ -141,6 +141,14 @@ PICTURES = {
         "turn of four tokens stands beside it for one forward.",
         "10_layer_windows_turn",
     ),
+    "11_offload_schedule": Picture(
+        "schedule",
+        "draw",
+        ("results/runs/schedule.txt",),
+        "Two decode steps of chapter 11 with two buffers for four layers. While layer 0 computes in buffer 0, layer 1 comes "
+        "into buffer 1; while layer 1 computes there, layer 2 comes into buffer 0, and so on. At commit nobody looks, and "
+        "layer 0 comes back for the next step. Each layer writes its one new token.",
+    ),
     "windows_cache_time": Picture(
         "lengths",
         "by_window",
