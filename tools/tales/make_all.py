@@ -5,7 +5,7 @@
     python3 tools/tales/make_all.py --family llama --out data/tales-llama
 
 The Llama reads the same tales and takes its vocabulary from data/tales. Training took 46 minutes
-(GPT-2) and MINUTES minutes (Llama) on one thread of a busy two-core machine; a free core is faster.
+(GPT-2) and 18 minutes (Llama) on one thread of a busy two-core machine; a free core is faster.
 The same seed gives the same corpus and vocabulary everywhere, and the same weights on the same
 machine and package versions; elsewhere the weights differ in their last digits, and the figures a
 little.
