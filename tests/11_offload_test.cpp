@@ -148,14 +148,15 @@ TEST(SpillFile, NamesTheFolderThatIsNotThere) {
 TEST(OffloadedCache, KeepsSoManyLayersInMemoryAndTheOthersInTheFile) {
   for (const int64_t N : {1, 2, 3, 4}) {
     const Folder folder;
-    OffloadedCache inner(kFiveLayers, /*capacity=*/16, N, folder.path());
+    constexpr int64_t kCapacity = 4096;  // some hundred blocks of a disk
+    OffloadedCache inner(kFiveLayers, kCapacity, N, folder.path());
     MeteredCache cache(inner);
     forward(cache, 3);
     forward(cache, 1);
-    EXPECT_EQ(inner.bytes(), N * 16 * kToken);
-    EXPECT_EQ(cache.held(), N * 16 * kToken);  // the tensors, weighed
+    EXPECT_EQ(inner.bytes(), N * kCapacity * kToken);
+    EXPECT_EQ(cache.held(), N * kCapacity * kToken);  // the tensors, weighed
     const int64_t stay = std::max<int64_t>(0, N - 2);
-    EXPECT_EQ(inner.file_bytes(), (5 - stay) * 16 * kToken);
+    EXPECT_EQ(inner.file_bytes(), (5 - stay) * kCapacity * kToken);
     struct stat file {};
     ASSERT_EQ(fstat(folder.descriptor(), &file), 0);
     EXPECT_EQ(file.st_size, inner.file_bytes());
@@ -213,6 +214,26 @@ TEST(OffloadedCache, LayersThatStayAreNeverMoved) {
   EXPECT_EQ(cache.transfers().bytes_read, read);
   cache.update(1, key, key);
   EXPECT_EQ(cache.transfers().bytes_written, written);
+}
+
+TEST(OffloadedCache, WhatWasOnItsWayWhenAForwardIsAbandonedIsFetchedAgain) {
+  ModelShape shape = kFiveLayers;
+  shape.head_size = 64;
+  const Folder folder;
+  OffloadedCache cache(shape, 8192, 2, folder.path());
+  const auto key_of = [](int64_t layer, int64_t T) { return torch::full({1, 2, T, 64}, 10.0 + layer); };
+  cache.begin({torch::zeros({1, 4}, torch::kInt64)});
+  for (int64_t layer = 0; layer < 5; ++layer) cache.update(layer, key_of(layer, 4), key_of(layer, 4));
+  cache.commit();
+  cache.begin({torch::zeros({1, 8000}, torch::kInt64)});
+  cache.update(0, key_of(0, 8000), key_of(0, 8000));  // eight megabytes to be written, behind them layer 1's past
+  cache.abandon();
+  cache.begin({torch::zeros({1, 1}, torch::kInt64)});
+  for (int64_t layer = 0; layer < 5; ++layer) {
+    const KeyValues kv = cache.update(layer, key_of(layer, 1), key_of(layer, 1));
+    EXPECT_TRUE(kv.keys.eq(10.0 + static_cast<double>(layer)).all().item<bool>()) << "layer " << layer;
+  }
+  cache.commit();
 }
 
 TEST_F(Tiny, HasTheLogitsOfACacheInMemoryWhateverStays) {
