@@ -8,6 +8,9 @@
 #include "chapters/06_ring_buffer/answers/direct_chunk_ring_cache.h"
 #include "chapters/06_ring_buffer/answers/ordered_ring_cache.h"
 #include "chapters/06_ring_buffer/answers/sink_ring_cache.h"
+#include "chapters/10_layer_windows/answers/growing_layer_windows_cache.h"
+#include "chapters/10_layer_windows/answers/spare_layer_windows_cache.h"
+#include "chapters/11_offload/answers/spread_offloaded_cache.h"
 
 namespace kvbook {
 namespace {
@@ -39,6 +42,15 @@ std::vector<Chapter> make_answers() {
       {.name = "06_ordered", .same_tokens_as = "06_ring_buffer", .change = "every token twice, so that the window is one run",
        .takes_chunk = true, .takes_turns = true, .takes_window = true,
        .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<OrderedRingCache>(shape, o.window); }},
+      {.name = "10_spare", .same_tokens_as = "04_preallocated", .change = "windowed layers have k slots to spare",
+       .takes_chunk = true, .takes_turns = true, .takes_layer_windows = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<SpareLayerWindowsCache>(shape, o.layer_windows, kSpareSlots); }},
+      {.name = "10_growing", .same_tokens_as = "04_preallocated", .change = "full layers double when they are full",
+       .takes_chunk = true, .takes_turns = true, .takes_layer_windows = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<GrowingLayerWindowsCache>(shape, o.layer_windows, kFirstSlots); }},
+      {.name = "11_spread", .same_tokens_as = "04_preallocated", .change = "layers that leave share one buffer, with others between them",
+       .takes_chunk = true, .takes_turns = true, .takes_spill = true,
+       .make_cache = [](const ModelShape& shape, const CacheOptions& o) { return std::make_unique<SpreadOffloadedCache>(shape, shape.context, o.resident_layers, o.spill); }},
   };
 }
 // clang-format on

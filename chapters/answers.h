@@ -10,7 +10,7 @@ namespace kvbook {
 const std::vector<Chapter>& answer_caches();
 
 /// What the answers that need a number beside CacheOptions are tested with.
-inline constexpr int64_t kFirstSlots = 2;  // of the doubling cache
-inline constexpr int64_t kSpareSlots = 2;  // of the late shift and the direct chunk: k
+inline constexpr int64_t kFirstSlots = 2;  // of buffers that double
+inline constexpr int64_t kSpareSlots = 2;  // of those with slots to spare: k
 
 }  // namespace kvbook

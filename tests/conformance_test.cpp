@@ -12,6 +12,14 @@ int64_t doubled(int64_t length) {
   return slots;
 }
 
+constexpr int64_t kContext = 8;  // of the model that slots and copies are counted on: a layer with this window is full
+
+int64_t spare_slots(int64_t, int64_t window) { return window < kContext ? window + kSpareSlots : kContext; }
+
+int64_t growing_slots(int64_t length, int64_t window) {
+  return window < kContext ? window : std::min(doubled(length), kContext);
+}
+
 /// Slots of an answer that keeps another number than a chapter's cache with the same flags; empty where it does not.
 std::function<int64_t(int64_t length, int64_t window)> own_slots(const std::string& name) {
   if (name == "04_doubling") return [](int64_t length, int64_t) { return doubled(length); };
@@ -19,6 +27,8 @@ std::function<int64_t(int64_t length, int64_t window)> own_slots(const std::stri
   if (name == "05_late_shift") return [](int64_t, int64_t window) { return window + kSpareSlots; };
   if (name == "06_direct_chunk") return [](int64_t, int64_t window) { return window + kSpareSlots; };
   if (name == "06_ordered") return [](int64_t, int64_t window) { return 2 * window; };
+  if (name == "10_spare") return spare_slots;
+  if (name == "10_growing") return growing_slots;
   return {};
 }
 
@@ -31,11 +41,23 @@ int64_t ordered_copies(int64_t length, int64_t T, int64_t window) {
   return std::min(length, window - 1) + T + 2 * std::min(T, window);  // staged, then its end is stored twice
 }
 
-/// Tokens that an answer of chapter 6 copies; empty for the others, which answers_test counts.
+int64_t spare_copies(int64_t length, int64_t T, int64_t window) {
+  return ring_copies(length, T, spare_slots(length, window));
+}
+
+int64_t growing_copies(int64_t length, int64_t T, int64_t window) {
+  if (window < kContext) return ring_copies(length, T, window);
+  return growing_slots(length + T, window) > growing_slots(length, window) ? length + T : T;
+}
+
+/// Tokens that an answer of chapters 6, 10 and 11 copies; empty for the others, which answers_test counts.
 std::function<int64_t(int64_t length, int64_t T, int64_t window)> own_copies(const std::string& name) {
   if (name == "06_direct_chunk") return direct_chunk_copies;
   if (name == "06_no_sinks") return ring_copies;
   if (name == "06_ordered") return ordered_copies;
+  if (name == "10_spare") return spare_copies;
+  if (name == "10_growing") return growing_copies;
+  if (name == "11_spread") return [](int64_t, int64_t T, int64_t) { return T; };
   return {};
 }
 

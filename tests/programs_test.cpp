@@ -82,7 +82,8 @@ TEST(Programs, TheJsonHasEveryKeyOfTheContract) {
                           : chapter.name == "03_masked_offsets" ? 6
                                                                 : 64;
     const int64_t a_token = chapter.rounds.empty() ? 8 * 2 : 8 + 4;               // D numbers; or D codes and a scale
-    EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * slots * a_token) << chapter.name;  // 2·L·H·S
+    const int64_t layers = chapter.name == "11_offload" ? 2 : 3;                       // in memory
+    EXPECT_EQ(json.at("kv_bytes"), 2 * layers * 3 * slots * a_token) << chapter.name;  // 2·L·H·S
   }
 }
 
@@ -163,6 +164,22 @@ TEST(Programs, Case40AWindowALayerGivesTheGoldenTokens) {
     EXPECT_EQ(json.at("new_ids").get<Ids>(), run.new_ids()) << "window " << *run.window;
     EXPECT_EQ(json.at("kv_bytes"), 2 * 3 * 3 * std::min<int64_t>(*run.window, 64) * 8 * 4);
   }
+}
+
+TEST(Programs, AsManyLayersAsFitTheMemoryStayThereAndTheTokensAreTheSame) {
+  const Words words = {"--model", "tales", "--prompt", "Once upon a time", "--new-tokens", "40"};  // a layer: 0.5 MiB
+  const Ids want = run_json("04_preallocated", words).at("new_ids").get<Ids>();
+  for (const auto& [mib, layers] : {std::pair{"1", 2}, {"2", 4}, {"1000", 4}}) {
+    Words with = words;
+    with.insert(with.end(), {"--resident-mib", mib});
+    const nlohmann::json json = run_json("11_offload", with);
+    EXPECT_EQ(json.at("new_ids").get<Ids>(), want) << mib << " MiB";
+    EXPECT_EQ(json.at("kv_bytes"), layers * (1 << 19));
+  }
+  Words wide = words;
+  wide.insert(wide.end(), {"--dtype", "float64", "--resident-mib", "1"});
+  EXPECT_EQ(run_json("11_offload", wide).at("kv_bytes"), 1 << 20);
+  expect_refusal("11_offload", {"--model", "gpt2-random", "--resident-mib", "5"}, "give at least 6");
 }
 
 TEST(Programs, LayersOfDifferentWindowsAreTracedApart) {
@@ -530,6 +547,17 @@ TEST(Programs, EveryBadInputGetsOneLineThatNamesItAndStatusTwo) {
       {"10_layer_windows", with_nano({"1", "--layer-windows", "2,0", "--layer-windows", "0,2"}), "--layer-windows"},
       {"10_layer_windows", with_nano({"1", "--window", "2"}), "--window has no meaning"},
       {"06_ring_buffer", with_nano({"1", "--layer-windows", "2,0"}), "--layer-windows has no meaning"},
+      {"11_offload", with_nano({"1", "--resident-mib", "0"}), "--resident-mib"},
+      {"11_offload", with_nano({"1", "--resident-mib", "9223372036854775807"}), "--resident-mib"},
+      {"11_offload", with_nano({"1", "--resident-mib", "1.5"}), "--resident-mib"},
+      {"11_offload", with_nano({"1", "--spill", "/nowhere/at/all"}), "--spill: '/nowhere/at/all'"},
+      {"11_offload", with_nano({"1", "--spill", "/dev/null"}), "is not a folder"},
+      {"11_offload", with_nano({"1", "--capacity", "4"}), "--capacity has no meaning"},
+      {"10_layer_windows", with_nano({"1", "--spill", "/tmp"}), "--spill has no meaning"},
+      {"10_layer_windows", with_nano({"1", "--resident-mib", "4"}), "--resident-mib has no meaning"},
+      {"offloading", {"--steps", "0"}, "--steps"},
+      {"offloading", {"--model", kNano}, "context"},
+      {"schedule", {"stray"}, "stray"},
       {"paging", {"--steps", "0"}, "--steps"},
       {"paging", {"--repetitions", "99"}, "--repetitions"},
       {"paging", {"--json", "-"}, "--json"},

@@ -18,7 +18,11 @@ OffloadedCache::OffloadedCache(const ModelShape& shape, int64_t capacity, int64_
     : KVCache(shape), capacity_(capacity), buffers_in_all_(std::min(resident_layers, shape.layers)), folder_(folder) {
   TORCH_CHECK_VALUE(capacity > 0, "the capacity must be at least 1, not ", capacity);
   TORCH_CHECK_VALUE(resident_layers > 0, "at least one layer must have room in memory, not ", resident_layers);
-  if (folder_.empty()) folder_ = std::filesystem::temp_directory_path();
+  if (folder_.empty()) {
+    std::error_code fault;
+    folder_ = std::filesystem::temp_directory_path(fault).string();
+    TORCH_CHECK(!fault, "there is no folder for temporary files (", fault.message(), "): set TMPDIR, or name a folder");
+  }
   const bool all_stay = buffers_in_all_ == shape.layers;
   staying_ = all_stay ? shape.layers : std::max<int64_t>(0, buffers_in_all_ - kInTurn);
   in_buffer_.assign(buffers_in_all_, kNoLayer);
@@ -37,8 +41,9 @@ KeyValues OffloadedCache::update(int64_t layer, const torch::Tensor& key, const 
   if (!buffers_.defined()) allocate();
   const int64_t P = length(), T = new_tokens();
   if (!stays(layer)) {
-    if (in_buffer_[buffer_of(layer)] != layer) fetch(layer, P);
-    wait();  // for this layer's past; what the other thread could not do is thrown here
+    const double start = steady_seconds();
+    fetch(layer, P);  // unless it is there, or on its way
+    wait(start);      // what the other thread could not do is thrown here
   }
   const torch::Tensor slots = buffers_[buffer_of(layer)];  // [C, 2, B, H, D]
   const torch::Tensor fresh = slots.narrow(0, P, T);
@@ -56,7 +61,7 @@ KeyValues OffloadedCache::update(int64_t layer, const torch::Tensor& key, const 
 
 // ANCHOR: commit
 void OffloadedCache::on_commit() {
-  wait();  // a token counts when it is where it will be looked for
+  wait(steady_seconds());  // a token counts when it is where it will be looked for
   if (staying_ < shape().layers) fetch(staying_, length() + new_tokens());
 }
 
@@ -88,15 +93,15 @@ void OffloadedCache::store_new_tokens(int64_t layer) {
   transfers_.bytes_written += bytes;
 }
 
-void OffloadedCache::wait() {
-  const double start = steady_seconds();
+/// `since`: before the job was added, since the other thread may take this one's core to run it.
+void OffloadedCache::wait(double since) {
   try {
     queue_.wait();
   } catch (...) {
     std::fill(in_buffer_.begin(), in_buffer_.end(), kNoLayer);
     throw;
   }
-  transfers_.seconds_waited += steady_seconds() - start;
+  transfers_.seconds_waited += steady_seconds() - since;
 }
 // ANCHOR_END: transfers
 
@@ -115,7 +120,7 @@ void OffloadedCache::allocate() {
   const int64_t bytes_of_layer = buffers[0].nbytes(), in_file = (shape().layers - staying_) * bytes_of_layer;
   if (in_file > 0) {
     queue_.add([this, in_file] { file_ = std::make_unique<SpillFile>(folder_, in_file); });  // there, for SIGXFSZ
-    wait();
+    wait(steady_seconds());
   }
   buffers_ = buffers;
 }

@@ -61,7 +61,7 @@ class OffloadedCache final : public KVCache {
   void release();
   void fetch(int64_t layer, int64_t tokens);
   void store_new_tokens(int64_t layer);
-  void wait();
+  void wait(double since);
 
   int64_t capacity_;        // C
   int64_t buffers_in_all_;  // N
