@@ -197,8 +197,10 @@ void show_example(const Chapter& chapter) {
   }
 
   Gpt2 model(nano);
-  const auto inner = chapter.make_cache(
-      model->shape(), {.window = example.window, .capacity = example.capacity, .layer_windows = example.layer_windows, .resident_layers = example.resident_layers});
+  const auto inner = chapter.make_cache(model->shape(), {.window = example.window,
+                                                         .capacity = example.capacity,
+                                                         .layer_windows = example.layer_windows,
+                                                         .resident_layers = example.resident_layers});
   FirstLayer cache(*inner);
   for (const int64_t T : example.feed) {
     const int64_t P = cache.length();

@@ -52,8 +52,8 @@ class KVCache {
   torch::Tensor begin(const Step& step);
 
   /// Remembers this step's keys and values of one layer, [B, H_kv, T, D], and returns what the step may attend to.
-  /// The tensors returned are valid until commit or abandon. Never destroys a committed key that a query at the
-  /// committed length could still see, so that a forward that fails can be tried again.
+  /// The tensors returned are valid until the next update, commit or abandon. Never destroys a committed key that a
+  /// query at the committed length could still see, so that a forward that fails can be tried again.
   /// @throws c10::ValueError on another shape, dtype or device than this forward's or the cache's, or a layer out of
   /// range or updated twice: the forward stays open, to be abandoned.
   virtual KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) = 0;

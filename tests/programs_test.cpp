@@ -81,8 +81,8 @@ TEST(Programs, TheJsonHasEveryKeyOfTheContract) {
                           : chapter.name == "02_cat_cache"      ? 6  // 3 + 4 - 1 tokens were fed
                           : chapter.name == "03_masked_offsets" ? 6
                                                                 : 64;
-    const int64_t a_token = chapter.rounds.empty() ? 8 * 2 : 8 + 4;               // D numbers; or D codes and a scale
-    const int64_t layers = chapter.name == "11_offload" ? 2 : 3;                       // in memory
+    const int64_t a_token = chapter.rounds.empty() ? 8 * 2 : 8 + 4;  // D numbers; or D codes and a scale
+    const int64_t layers = chapter.name == "11_offload" ? 2 : 3;     // in memory
     EXPECT_EQ(json.at("kv_bytes"), 2 * layers * 3 * slots * a_token) << chapter.name;  // 2·L·H·S
   }
 }

@@ -15,7 +15,7 @@ namespace kvbook {
 /// Time:   as chapter 6, a layer at a time. Masks: one for each of the different windows.
 class LayerWindowsCache final : public KVCache {
  public:
-  /// `windows`: a layer each; 0, or more than the context: a full layer. Empty: all are full.
+  /// `windows`: a layer each; 0, or at least the context: a full layer. Empty: all are full.
   /// @throws c10::ValueError unless every size is positive, no window is negative, and there is one for each layer.
   LayerWindowsCache(const ModelShape& shape, const std::vector<int64_t>& windows);
 

@@ -13,12 +13,13 @@ namespace kvbook {
 // ANCHOR: contract
 /// N of the L layers have room in memory, in one [N, C, 2, B, H, D] buffer: a token's keys and values side by side, so
 /// that a layer's past is one run of bytes. If N < L, the first N - 2 layers stay there for good; the others lie in a
-/// file and come into the last two buffers in turn, each while the layer before it computes. With N = 1 nothing is
-/// fetched ahead.
+/// file and come into the last two buffers in turn, each while the layer before it computes, and the first of
+/// them at commit. With N = 1 only that one is fetched ahead.
+///
 /// Memory: N·2·B·H·C·D·sizeof(dtype), at the first update; on the disk as much for each layer that does not stay.
-/// Time:   update() copies T tokens. In another thread a forward reads the P old tokens of every layer that shares a
-/// buffer, and
-///         writes the T new ones of every layer that does not stay; it waits where that thread is not done.
+///
+/// Time: update() copies T tokens. In another thread a forward reads the P old tokens of every layer that shares a
+/// buffer, and writes the T new ones of every layer that does not stay; it waits where that thread is not done.
 class OffloadedCache final : public KVCache {
  public:
   /// `resident_layers`: N, more than L means L. `folder`: where the file is made; empty: the system's for temporary
@@ -28,8 +29,8 @@ class OffloadedCache final : public KVCache {
   OffloadedCache(const ModelShape& shape, int64_t capacity, int64_t resident_layers, std::string folder = "");
   ~OffloadedCache() override;
 
-  /// Views of a buffer: keys, values [B, H, P + T, D], of strides that follow its order; visible bool [T, P + T],
-  /// undefined when T == 1.
+  /// Views of a buffer, which the next update may give to another layer: keys, values [B, H, P + T, D], of strides that
+  /// follow its order; visible bool [T, P + T], undefined when T == 1.
   /// @throws c10::Error, too, if the file cannot be made, or if something could not be written or read back, here or in
   /// the other thread since. What lies in the file may be lost then: what a retry cannot read, reset() and the same
   /// tokens once more bring back.

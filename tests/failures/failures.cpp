@@ -36,12 +36,32 @@ Failure reads_before_it_is_written();
 
 const std::vector<Failure>& failures() {
   static const std::vector<Failure> list = {
-      reserves_eight_rows(),    float32_buffers(),         position_stands_still(),    every_layer_moves_the_position(),
-      stores_the_padding(),     one_mask_for_all_rows(),   refuses_the_last_slot(),    overwrites_the_last_slot(),
-      feeds_the_last_token(),   doubles_when_full(),       context_set_twice(),        mask_without_the_past(),
-      prefill_without_a_mask(), unwritten_slots_visible(), evicts_before_it_attends(), no_band_in_a_chunk(),
-      shifts_in_update(),       writes_a_chunk_at_once(),  masks_a_ring_by_column(),   resets_on_another_batch(),
-      trusts_a_hash(),          publishes_what_failed(),   one_mask_for_all_layers(),  windows_on_the_wrong_layers(), fetches_over_a_buffer_in_use(), reads_before_it_is_written(),
+      reserves_eight_rows(),
+      float32_buffers(),
+      position_stands_still(),
+      every_layer_moves_the_position(),
+      stores_the_padding(),
+      one_mask_for_all_rows(),
+      refuses_the_last_slot(),
+      overwrites_the_last_slot(),
+      feeds_the_last_token(),
+      doubles_when_full(),
+      context_set_twice(),
+      mask_without_the_past(),
+      prefill_without_a_mask(),
+      unwritten_slots_visible(),
+      evicts_before_it_attends(),
+      no_band_in_a_chunk(),
+      shifts_in_update(),
+      writes_a_chunk_at_once(),
+      masks_a_ring_by_column(),
+      resets_on_another_batch(),
+      trusts_a_hash(),
+      publishes_what_failed(),
+      one_mask_for_all_layers(),
+      windows_on_the_wrong_layers(),
+      fetches_over_a_buffer_in_use(),
+      reads_before_it_is_written(),
   };
   return list;
 }

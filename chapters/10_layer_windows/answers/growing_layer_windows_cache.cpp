@@ -1,5 +1,6 @@
 #include "chapters/10_layer_windows/answers/growing_layer_windows_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "chapters/04_preallocated/answers/doubling_cache.h"

@@ -14,7 +14,7 @@ namespace kvbook {
 /// no keys. The calls are Ring's, each made on all rings.
 class LayerRings {
  public:
-  /// `windows`: a layer each; 0, or more than the context: a full layer. Empty: all are full. `spare`: k, of the
+  /// `windows`: a layer each; 0, or at least the context: a full layer. Empty: all are full. `spare`: k, of the
   /// windowed layers. @throws c10::ValueError unless no window is negative, there is one for each layer, and k is at
   /// least 0.
   LayerRings(const ModelShape& shape, const std::vector<int64_t>& windows, int64_t spare);
@@ -30,7 +30,8 @@ class LayerRings {
   void truncate(int64_t length);
   void clear();
   int64_t can_give_back(int64_t P) const;  ///< what every layer can
-                                           // ANCHOR_END: contract
+
+  // ANCHOR_END: contract
 
  private:
   int64_t context_;
