@@ -24,7 +24,7 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr int64_t kMostPages = int64_t{1} << 22;  // and tokens of a page: products fit, and lists of pages the memory
 constexpr int64_t kMostMib = int64_t{1} << 40;
-constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt, capacity or pool";
+constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt, capacity or pool, or fewer layers in memory";
 
 /// Fit for one line of a terminal, whatever a reader or a file put into it.
 std::string one_line(std::string text) {
@@ -280,7 +280,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
                        "MiB of memory for keys and values, the others lie in a file (default: two layers)"),
         chapter.takes_spill)
       ->check(whole_number_fault);
-  where(app.add_option("--spill", options.spill, "folder of that file (default: the system's for temporary files)"),
+  CLI::Option* spill = where(app.add_option("--spill", options.spill, "folder of that file (default: the system's for temporary files)"),
         chapter.takes_spill);
   where(app.add_option("--pad", raw.pad, "left or right: where the padding of shorter prompts stands"),
         chapter.takes_rows)
@@ -345,7 +345,7 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
   if (options.resident_mib && (*options.resident_mib < 1 || *options.resident_mib > kMostMib)) {
     throw UsageError(fmt::format("--resident-mib must be between 1 and {}, not {}", kMostMib, *options.resident_mib));
   }
-  if (!options.spill.empty()) check_folder("--spill", options.spill);
+  if (spill->count() > 0) check_folder("--spill", options.spill);
   check_pages("--page", options.page);
   check_pages("--pool-pages", options.pool_pages);
   return options;

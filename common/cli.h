@@ -58,10 +58,10 @@ std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag)
 /// largest number there is.
 std::string whole_number_fault(const std::string& text);
 
-/// "float32", "float64" or "bfloat16". @throws UsageError for another name.
 /// @throws UsageError for another word than token, channel and group.
 Scales parse_scales(const std::string& name);
 
+/// "float32", "float64" or "bfloat16". @throws UsageError for another name.
 torch::ScalarType parse_dtype(const std::string& name);
 std::string dtype_name(torch::ScalarType dtype);
 

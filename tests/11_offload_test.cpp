@@ -304,6 +304,74 @@ TEST_F(Tiny, AWriteOfTheLastLayerThatFailsIsNotCommitted) {
   const std::string message = message_of([&] { cache.commit(); });
   EXPECT_NE(message.find("cannot write"), std::string::npos) << message;
   EXPECT_EQ(cache.length(), 6);
+  EXPECT_NE(message_of([&] { cache.commit(); }).find("abandon"), std::string::npos);  // nor a second time
+  EXPECT_EQ(cache.length(), 6);
+}
+
+TEST_F(Tiny, AForwardInWhichAnUpdateFailedIsNotGoneOnWith) {
+  OffloadedCache cache(model_->shape(), 64, 2, folder_.path());
+  in_chunks(model_, cache, ids_.narrow(1, 0, 6), {6});
+  const ModelShape shape = model_->shape();
+  const torch::Tensor key = torch::ones({1, shape.kv_heads, 1, shape.head_size}, torch::kFloat64);
+  cache.begin({ids_.narrow(1, 6, 1)});
+  {
+    const FileSizeLimit limit(10);
+    cache.update(0, key, key);
+    EXPECT_NE(message_of([&] { cache.update(1, key, key); }).find("cannot write"), std::string::npos);
+  }
+  EXPECT_NE(message_of([&] { cache.update(2, key, key); }).find("abandon"), std::string::npos);
+  EXPECT_THROW(cache.commit(), c10::Error);
+  EXPECT_EQ(cache.length(), 6);
+  const torch::Tensor want = in_memory({6, 1, 5});
+  EXPECT_LE(max_abs_diff(in_chunks(model_, cache, ids_.narrow(1, 6, 6), {1, 5}), want.narrow(1, 6, 6)), 1e-9);
+}
+
+TEST(OffloadedCache, AFileCutShortInTheMiddleOfAForwardIsAnErrorInThatForward) {
+  for (const int64_t N : {1, 2, 3}) {
+    for (int64_t layer = 0; layer < 4; ++layer) {
+      const Folder folder;
+      OffloadedCache cache(kFiveLayers, 16, N, folder.path());
+      forward(cache, 4);
+      const std::string message = message_of([&] {
+        forward(cache, 1, [&](int64_t done) {
+          if (done == layer) TORCH_CHECK(ftruncate(folder.descriptor(), 0) == 0);
+        });
+      });
+      EXPECT_NE(message.find("cut short"), std::string::npos) << "N = " << N << ", behind layer " << layer << message;
+      EXPECT_EQ(cache.length(), 4);
+    }
+  }
+}
+
+TEST(OffloadedCache, EveryLayerGetsItsOwnTokensBackWhateverStays) {
+  const auto keys_of = [](int64_t layer, int64_t first, int64_t T) {  // each says its layer and its position
+    return (torch::arange(first, first + T, torch::kFloat32) + 100.0 * static_cast<double>(layer))
+        .view({1, 1, T, 1})
+        .expand({1, 2, T, 4});
+  };
+  for (int64_t N = 1; N <= 5; ++N) {
+    OffloadedCache cache(kFiveLayers, 16, N);
+    const auto feed = [&](int64_t T, int64_t layers) {
+      const int64_t P = cache.length();
+      cache.begin({torch::zeros({1, T}, torch::kInt64)});
+      for (int64_t layer = 0; layer < layers; ++layer) {
+        const torch::Tensor fresh = keys_of(layer, P, T), all = keys_of(layer, 0, P + T);
+        const KeyValues kv = cache.update(layer, fresh, -fresh);
+        EXPECT_TRUE(kv.keys.equal(all)) << "N = " << N << ", layer " << layer << ", P = " << P;
+        EXPECT_TRUE(kv.values.equal(-all)) << "N = " << N << ", layer " << layer << ", P = " << P;
+      }
+    };
+    for (const int64_t T : {4, 1, 3}) {
+      feed(T, 5);
+      cache.commit();
+      feed(2, T);  // and is given up
+      cache.abandon();
+    }
+    cache.truncate(5);
+    feed(2, 5);
+    cache.commit();
+    EXPECT_EQ(cache.length(), 7);
+  }
 }
 
 TEST_F(Tiny, AFileCutShortIsAnErrorInUpdateAndTheTokensFedAgainAreRight) {

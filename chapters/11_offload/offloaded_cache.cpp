@@ -21,7 +21,7 @@ OffloadedCache::OffloadedCache(const ModelShape& shape, int64_t capacity, int64_
   if (folder_.empty()) {
     std::error_code fault;
     folder_ = std::filesystem::temp_directory_path(fault).string();
-    TORCH_CHECK(!fault, "there is no folder for temporary files (", fault.message(), "): set TMPDIR, or name a folder");
+    TORCH_CHECK(!fault, "there is no folder for temporary files (", fault.message(), "): set TMPDIR, or name a folder (--spill)");
   }
   const bool all_stay = buffers_in_all_ == shape.layers;
   staying_ = all_stay ? shape.layers : std::max<int64_t>(0, buffers_in_all_ - kInTurn);
@@ -38,6 +38,7 @@ OffloadedCache::~OffloadedCache() { queue_.drop_and_forget(); }
 // ANCHOR: update
 KeyValues OffloadedCache::update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) {
   check_update(layer, key, value);
+  check_not_failed();
   if (!buffers_.defined()) allocate();
   const int64_t P = length(), T = new_tokens();
   if (!stays(layer)) {
@@ -61,11 +62,13 @@ KeyValues OffloadedCache::update(int64_t layer, const torch::Tensor& key, const 
 
 // ANCHOR: commit
 void OffloadedCache::on_commit() {
+  check_not_failed();
   wait(steady_seconds());  // a token counts when it is where it will be looked for
   if (staying_ < shape().layers) fetch(staying_, length() + new_tokens());
 }
 
 void OffloadedCache::on_abandon() {
+  failed_ = false;
   queue_.drop_and_forget();
   std::fill(in_buffer_.begin(), in_buffer_.end(), kNoLayer);  // or half of it, or more than is committed
   if (length() == 0) return release();
@@ -98,10 +101,15 @@ void OffloadedCache::wait(double since) {
   try {
     queue_.wait();
   } catch (...) {
-    std::fill(in_buffer_.begin(), in_buffer_.end(), kNoLayer);
+    failed_ = true;
     throw;
   }
   transfers_.seconds_waited += steady_seconds() - since;
+}
+
+/// Whoever catches an error and goes on in the same forward would commit what is not there.
+void OffloadedCache::check_not_failed() const {
+  TORCH_CHECK(!failed_, "a transfer of this forward has failed: abandon it, and try again or reset()");
 }
 // ANCHOR_END: transfers
 
@@ -115,6 +123,8 @@ void OffloadedCache::on_begin(const Step& step) {
 
 // ANCHOR: memory
 void OffloadedCache::allocate() {
+  TORCH_CHECK_VALUE(options().device().is_cpu(), "a key on ", options().device(),
+                    ": this cache moves bytes of the processor's memory only");
   const std::vector<int64_t> size = {buffers_in_all_, capacity_, 2, rows(), shape().kv_heads, shape().head_size};
   const torch::Tensor buffers = torch::empty(size, options());
   const int64_t bytes_of_layer = buffers[0].nbytes(), in_file = (shape().layers - staying_) * bytes_of_layer;

@@ -16,7 +16,8 @@ namespace kvbook {
 /// file and come into the last two buffers in turn, each while the layer before it computes, and the first of
 /// them at commit. With N = 1 only that one is fetched ahead.
 ///
-/// Memory: N·2·B·H·C·D·sizeof(dtype), at the first update; on the disk as much for each layer that does not stay.
+/// Memory: N·2·B·H·C·D·sizeof(dtype), at the first update; 2·B·H·C·D·sizeof(dtype) on the disk for each layer that does
+/// not stay.
 ///
 /// Time: update() copies T tokens. In another thread a forward reads the P old tokens of every layer that shares a
 /// buffer, and writes the T new ones of every layer that does not stay; it waits where that thread is not done.
@@ -31,7 +32,7 @@ class OffloadedCache final : public KVCache {
 
   /// Views of a buffer, which the next update may give to another layer: keys, values [B, H, P + T, D], of strides that
   /// follow its order; visible bool [T, P + T], undefined when T == 1.
-  /// @throws c10::Error, too, if the file cannot be made, or if something could not be written or read back, here or in
+  /// @throws c10::ValueError, too, unless the key lies in the processor's memory; c10::Error if the file cannot be made, or if something could not be written or read back, here or in
   /// the other thread since. What lies in the file may be lost then: what a retry cannot read, reset() and the same
   /// tokens once more bring back.
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
@@ -39,10 +40,10 @@ class OffloadedCache final : public KVCache {
   int64_t bytes() const override;                              ///< in memory
   std::vector<int64_t> slots(int64_t row = 0) const override;  ///< C of them once the buffers are made
 
-  /// What has been moved since this cache was made.
+  /// What the other thread was asked to move since this cache was made, and how long that was waited for.
   struct Transfers {
-    int64_t bytes_read = 0, bytes_written = 0;  // asked of the other thread
-    double seconds_waited = 0;                  // for it
+    int64_t bytes_read = 0, bytes_written = 0;
+    double seconds_waited = 0;
   };
   const Transfers& transfers() const { return transfers_; }
   int64_t resident_layers() const { return buffers_in_all_; }  ///< N
@@ -63,6 +64,7 @@ class OffloadedCache final : public KVCache {
   void fetch(int64_t layer, int64_t tokens);
   void store_new_tokens(int64_t layer);
   void wait(double since);
+  void check_not_failed() const;
 
   int64_t capacity_;        // C
   int64_t buffers_in_all_;  // N
@@ -74,6 +76,7 @@ class OffloadedCache final : public KVCache {
   std::vector<int64_t> in_buffer_;   // N: the layer whose committed tokens lie there, or are on their way; kNoLayer
   std::unique_ptr<SpillFile> file_;  // of the layers that do not stay
   Transfers transfers_;
+  bool failed_ = false;  // something of the open forward could not be moved
   TransferQueue queue_;  // last, so that its thread ends before what it moves
 };
 

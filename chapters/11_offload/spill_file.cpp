@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,21 +10,33 @@
 #include <cstring>
 
 namespace kvbook {
-
 namespace {
 
 constexpr char kStartAgain[] = "call reset() and feed the tokens again";
 
+/// -1 with errno where there can be none.
+int open_nameless(const std::string& folder) {
+#ifdef O_TMPFILE
+  const int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
+#endif
+  std::string path = folder + "/kv-cache-XXXXXX";
+  const int named = mkstemp(path.data());
+  if (named < 0) return named;
+  fcntl(named, F_SETFD, FD_CLOEXEC);
+  unlink(path.c_str());
+  return named;
+}
+
 }  // namespace
 
-SpillFile::SpillFile(const std::string& folder, int64_t bytes) : folder_(folder) {
-  std::string path = folder + "/kv-cache-XXXXXX";
-  file_ = mkstemp(path.data());
-  TORCH_CHECK(file_ >= 0, "cannot make a file in '", folder, "': ", std::strerror(errno), ": give another folder");
-  unlink(path.c_str());
-  fcntl(file_, F_SETFD, FD_CLOEXEC);
+SpillFile::SpillFile(const std::string& folder, int64_t bytes)
+    : folder_(folder), size_(bytes), file_(open_nameless(folder)) {
+  TORCH_CHECK(file_ >= 0, "cannot make a file in '", folder, "': ", std::strerror(errno),
+              ": give another folder (--spill)");
 #ifdef __linux__
-  const int fault = posix_fallocate(file_, 0, bytes);
+  int fault = EINTR;
+  while (fault == EINTR) fault = posix_fallocate(file_, 0, bytes);
 #else
   const int fault = ftruncate(file_, bytes) == 0 ? 0 : errno;  // the size, though not the space
 #endif
@@ -36,7 +49,14 @@ SpillFile::SpillFile(const std::string& folder, int64_t bytes) : folder_(folder)
 SpillFile::~SpillFile() { close(file_); }
 
 // ANCHOR: whole
+void SpillFile::check_whole() const {
+  struct stat file {};
+  TORCH_CHECK(fstat(file_, &file) == 0 && file.st_size >= size_, "the file for keys and values in '", folder_,
+              "' was cut short: ", kStartAgain);
+}
+
 void SpillFile::write(int64_t offset, const void* from, int64_t bytes) {
+  check_whole();
   const char* at = static_cast<const char*>(from);
   while (bytes > 0) {
     const ssize_t done = pwrite(file_, at, bytes, offset);
@@ -48,6 +68,7 @@ void SpillFile::write(int64_t offset, const void* from, int64_t bytes) {
 }
 
 void SpillFile::read(int64_t offset, void* to, int64_t bytes) const {
+  check_whole();
   char* at = static_cast<char*>(to);
   while (bytes > 0) {
     const ssize_t done = pread(file_, at, bytes, offset);

@@ -392,14 +392,15 @@ def where_offloading():
 
 
 def by_disk():
-    """What the longest row with two layers in memory would wait for disks of some speeds: arithmetic."""
+    """What the longest row with two layers in memory would wait for disks of some speeds, a layer at a time: arithmetic."""
     entries = [entry for entry in offloading()["offloading"] if entry["length"] > 512]
     two = next(entry for entry in entries if entry["resident_layers"] == 2)
-    alone = statistics.median(next(entry for entry in entries if not entry["resident_layers"])["step_ms"])
-    megabytes = statistics.median(two["read_mb"])
-    lines = ["| disk reads | transfer | own work | wait | step |", "|--:|--:|--:|--:|--:|"]
-    for speed, name in ((0.2, "0.2 GB/s"), (0.5, "0.5 GB/s"), (3, "3 GB/s"), (7, "7 GB/s")):
+    layers = max(entry["resident_layers"] or 0 for entry in entries)
+    own = statistics.median(two["step_ms"]) - statistics.median(two["wait_ms"])
+    megabytes = statistics.median(two["read_mb"]) / layers
+    lines = ["| disk reads | a layer's transfer | a layer's own work | wait in a step | step |", "|--:|--:|--:|--:|--:|"]
+    for speed in (0.2, 0.5, 3, 7):
         transfer = megabytes / speed
-        wait = max(0, transfer - alone)
-        lines.append(f"| {name} | {transfer:.0f} ms | {alone:.0f} ms | {wait:.0f} ms | {alone + wait:.0f} ms |")
+        wait = layers * max(0, transfer - own / layers)
+        lines.append(f"| {speed} GB/s | {transfer:.1f} ms | {own / layers:.1f} ms | {wait:.0f} ms | {own + wait:.0f} ms |")
     return "\n".join(lines)
