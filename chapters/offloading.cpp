@@ -27,8 +27,8 @@ struct Contender {
 std::vector<Contender> contenders(const ModelShape& shape) {
   std::vector<Contender> list;
   list.push_back({std::make_unique<PreallocatedCache>(shape, shape.context)});
-  for (const int64_t residents : std::set<int64_t, std::greater<>>{shape.layers, std::max<int64_t>(1, shape.layers * 2 / 3),
-                                                                   std::max<int64_t>(1, shape.layers / 3), 2, 1}) {
+  for (const int64_t residents : std::set<int64_t, std::greater<>>{
+           shape.layers, std::max<int64_t>(1, shape.layers * 2 / 3), std::max<int64_t>(1, shape.layers / 3), 2, 1}) {
     auto cache = std::make_unique<OffloadedCache>(shape, shape.context, residents);
     OffloadedCache* offloaded = cache.get();
     list.push_back({std::move(cache), offloaded});

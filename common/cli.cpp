@@ -24,7 +24,8 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr int64_t kMostPages = int64_t{1} << 22;  // and tokens of a page: products fit, and lists of pages the memory
 constexpr int64_t kMostMib = int64_t{1} << 40;
-constexpr char kNotEnoughMemory[] = "not enough memory: ask for a smaller model, prompt, capacity or pool, or fewer layers in memory";
+constexpr char kNotEnoughMemory[] =
+    "not enough memory: ask for a smaller model, prompt, capacity or pool, or fewer layers in memory";
 
 /// Fit for one line of a terminal, whatever a reader or a file put into it.
 std::string one_line(std::string text) {
@@ -280,8 +281,9 @@ std::optional<ProgramOptions> parse_command_line(int argc, const char* const* ar
                        "MiB of memory for keys and values, the others lie in a file (default: two layers)"),
         chapter.takes_spill)
       ->check(whole_number_fault);
-  CLI::Option* spill = where(app.add_option("--spill", options.spill, "folder of that file (default: the system's for temporary files)"),
-        chapter.takes_spill);
+  CLI::Option* spill =
+      where(app.add_option("--spill", options.spill, "folder of that file (default: the system's for temporary files)"),
+            chapter.takes_spill);
   where(app.add_option("--pad", raw.pad, "left or right: where the padding of shorter prompts stands"),
         chapter.takes_rows)
       ->capture_default_str();

@@ -21,7 +21,8 @@ OffloadedCache::OffloadedCache(const ModelShape& shape, int64_t capacity, int64_
   if (folder_.empty()) {
     std::error_code fault;
     folder_ = std::filesystem::temp_directory_path(fault).string();
-    TORCH_CHECK(!fault, "there is no folder for temporary files (", fault.message(), "): set TMPDIR, or name a folder (--spill)");
+    TORCH_CHECK(!fault, "there is no folder for temporary files (", fault.message(),
+                "): set TMPDIR, or name a folder (--spill)");
   }
   const bool all_stay = buffers_in_all_ == shape.layers;
   staying_ = all_stay ? shape.layers : std::max<int64_t>(0, buffers_in_all_ - kInTurn);

@@ -32,9 +32,9 @@ class OffloadedCache final : public KVCache {
 
   /// Views of a buffer, which the next update may give to another layer: keys, values [B, H, P + T, D], of strides that
   /// follow its order; visible bool [T, P + T], undefined when T == 1.
-  /// @throws c10::ValueError, too, unless the key lies in the processor's memory; c10::Error if the file cannot be made, or if something could not be written or read back, here or in
-  /// the other thread since. What lies in the file may be lost then: what a retry cannot read, reset() and the same
-  /// tokens once more bring back.
+  /// @throws c10::ValueError, too, unless the key lies in the processor's memory; c10::Error if the file cannot be
+  /// made, or if something could not be written or read back, here or in the other thread since. What lies in the file
+  /// may be lost then: what a retry cannot read, reset() and the same tokens once more bring back.
   KeyValues update(int64_t layer, const torch::Tensor& key, const torch::Tensor& value) override;
   void reset() override;
   int64_t bytes() const override;                              ///< in memory

@@ -8,12 +8,12 @@ namespace kvbook {
 
 // ANCHOR: contract
 /// Without a name in its folder, so that it is gone with this object, or with the process, whatever ends it (where the
-/// system cannot make such a file, the name is taken away at once). Not thread-safe. A write past the limit on a file's size sends SIGXFSZ to the thread that calls: see
-/// TransferQueue.
+/// system cannot make such a file, the name is taken away at once). Not thread-safe. A write past the limit on a file's
+/// size sends SIGXFSZ to the thread that calls: see TransferQueue.
 class SpillFile {
  public:
-  /// Reserves `bytes` (on Linux; elsewhere only the size is set), so that a full disk is known now and not in the middle
-  /// of a sequence.
+  /// Reserves `bytes` (on Linux; elsewhere only the size is set), so that a full disk is known now and not in the
+  /// middle of a sequence.
   /// @throws c10::Error with the folder, the bytes and the system's reason.
   SpillFile(const std::string& folder, int64_t bytes);
   ~SpillFile();

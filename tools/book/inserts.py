@@ -102,6 +102,11 @@ def machine():
     return (
         f"Measured on: {m['cpu']}, {r['threads']} threads, {r['dtype']}, LibTorch {m['libtorch']} with {m['blas']}, "
         f"{m['compiler']} {m['build_type']}, read bandwidth {r['read_bandwidth'] / 1e9:.1f} GB/s, commit {m['commit']}."
+        + "".join(
+            f" With {work['prompt_tokens']} + {work['new_tokens']} tokens in a run of its own: {work['read_bandwidth'] / 1e9:.1f} GB/s."
+            for work in r["workloads"]
+            if "read_bandwidth" in work
+        )
     )
 
 
@@ -143,6 +148,7 @@ def table(workload=0, upto="99", heads=tuple(COLUMNS)):
     """The throughput table of one workload, up to a chapter."""
     r = results()
     work = r["workloads"][workload]
+    r |= {"read_bandwidth": work.get("read_bandwidth", r["read_bandwidth"])}
     lines = ["| chapter | " + " | ".join(heads) + " |", "|---|" + "--:|" * len(heads)]
     for row in work["rows"]:
         if row["chapter"][:2] <= upto:
