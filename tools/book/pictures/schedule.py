@@ -68,9 +68,9 @@ def draw():
             if event["fetched"]:
                 tokens, layer, buffer = event["fetched"]
                 box(axes, x, lanes[f"buffer {buffer}"], f"layer {layer}", "four", dashed=True)
-                style.text(axes, x + COLUMN / 2, lanes["fetched"] + 8, f"{tokens} tokens", 10, "ink", "center")
+                style.text(axes, x + COLUMN / 2, lanes["fetched"] + 8, f"{tokens} tokens", 11, "ink", "center")
             if event["written"]:
-                style.text(axes, x + COLUMN / 2, lanes["written"] + 8, str(event["written"]), 10, "ink", "center")
+                style.text(axes, x + COLUMN / 2, lanes["written"] + 8, str(event["written"]), 11, "ink", "center")
             x += COLUMN
         x += GAP
     return figure
