@@ -166,7 +166,8 @@ def check_stepper(browser, viewport):
     left, right = page.get_by_label("Show", exact=True), page.get_by_label("beside", exact=True)
     chapters = left.locator("option").all_text_contents()
     forwards = len(traces.load(f"results/traces/{chapters[0]}.json")["forwards"])
-    reader.expect(chapters, sorted(folder.name for folder in (ROOT / "chapters").glob("[0-9][0-9]_*")), "chapters")
+    recorded = {file.stem for file in (ROOT / "data" / "results" / "traces").glob("*.json")}  # not every chapter has a trace
+    reader.expect(chapters, sorted(f.name for f in (ROOT / "chapters").glob("[0-9][0-9]_*") if f.name in recorded), "chapters")
 
     def click(step):  # at an end, too, where the button says that it is disabled
         page.click(f"[data-step={step}]", force=True)
