@@ -10,10 +10,10 @@ namespace kvbook {
 
 const std::vector<Chapter>& chapters();
 
-/// @throws c10::ValueError for a name that is not in the list.
 /// Those whose tokens are promised: all that round nothing.
 std::vector<Chapter> exact_chapters();
 
+/// @throws c10::ValueError for a name that is not in the list.
 const Chapter& find_chapter(const std::string& name);
 
 }  // namespace kvbook

@@ -119,6 +119,33 @@ std::vector<Input> turns_in_order(const CLI::App& app, const RawOptions& raw) {
   return turns;
 }
 
+/// "1,2,3". @throws UsageError, in which `what` says what the numbers are, unless it is whole numbers and single
+/// commas.
+std::vector<int64_t> parse_numbers(const std::string& text, const std::string& flag, const std::string& what) {
+  std::vector<int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int64_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    const bool whole = error == std::errc() && (next == end || *next == ',');
+    if (!whole) throw UsageError(fmt::format("{} takes {}, not '{}'", flag, what, text));
+    numbers.push_back(number);
+    if (next == end) return numbers;
+    at = next + 1;
+  }
+}
+
+std::vector<int64_t> parse_layer_windows(const std::string& text) {
+  const std::string flag = "--layer-windows";
+  std::vector<int64_t> windows = parse_numbers(text, flag, "a window for each layer, such as 64,64,0,0");
+  for (const int64_t window : windows) {
+    if (window < 0)
+      throw UsageError(fmt::format("{}: a window is at least 1, or 0 for a full layer, not {}", flag, window));
+  }
+  return windows;
+}
+
 }  // namespace
 
 bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
@@ -137,44 +164,9 @@ bool parse_or_help(CLI::App& app, int argc, const char* const* argv) {
   return true;
 }
 
-namespace {
-
-/// "1,2,3". @throws UsageError, in which `what` says what the numbers are, unless it is whole numbers and single
-/// commas.
-std::vector<int64_t> parse_numbers(const std::string& text, const std::string& flag, const std::string& what) {
-  std::vector<int64_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (true) {
-    int64_t number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    const bool whole = error == std::errc() && (next == end || *next == ',');
-    if (!whole) throw UsageError(fmt::format("{} takes {}, not '{}'", flag, what, text));
-    numbers.push_back(number);
-    if (next == end) return numbers;
-    at = next + 1;
-  }
-}
-
-}  // namespace
-
 std::vector<int64_t> parse_ids(const std::string& text, const std::string& flag) {
   return parse_numbers(text, flag, "ids separated by commas, such as 1,2,3");
 }
-
-namespace {
-
-std::vector<int64_t> parse_layer_windows(const std::string& text) {
-  const std::string flag = "--layer-windows";
-  std::vector<int64_t> windows = parse_numbers(text, flag, "a window for each layer, such as 64,64,0,0");
-  for (const int64_t window : windows) {
-    if (window < 0)
-      throw UsageError(fmt::format("{}: a window is at least 1, or 0 for a full layer, not {}", flag, window));
-  }
-  return windows;
-}
-
-}  // namespace
 
 std::string whole_number_fault(const std::string& text) {
   int64_t number = 0;

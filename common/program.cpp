@@ -126,6 +126,17 @@ int compare(const Chapter& chapter, const NamedModel& model, const ProgramOption
   return same || (!must && repeatable) ? 0 : 1;
 }
 
+/// Bytes of one layer of the whole context.
+int64_t layer_bytes(const ProgramOptions& options, const ModelShape& shape) {
+  return key_value_bytes(shape, 1, shape.context, static_cast<int64_t>(c10::elementSize(options.dtype))) / shape.layers;
+}
+
+/// How many of them fit the memory that was asked for.
+std::optional<int64_t> resident_layers(const ProgramOptions& options, const ModelShape& shape) {
+  if (!options.resident_mib) return std::nullopt;
+  return std::min((*options.resident_mib << 20) / layer_bytes(options, shape), shape.layers);
+}
+
 }  // namespace
 
 void print_header(const Chapter& chapter, const NamedModel& model, const ProgramOptions& options) {
@@ -147,21 +158,6 @@ double Conversation::min_margin() const {
   for (const Generation& answer : answers) margin = std::min(margin, answer.min_margin);
   return margin;
 }
-
-namespace {
-
-/// Bytes of one layer of the whole context.
-int64_t layer_bytes(const ProgramOptions& options, const ModelShape& shape) {
-  return key_value_bytes(shape, 1, shape.context, static_cast<int64_t>(c10::elementSize(options.dtype))) / shape.layers;
-}
-
-/// How many of them fit the memory that was asked for.
-std::optional<int64_t> resident_layers(const ProgramOptions& options, const ModelShape& shape) {
-  if (!options.resident_mib) return std::nullopt;
-  return std::min((*options.resident_mib << 20) / layer_bytes(options, shape), shape.layers);
-}
-
-}  // namespace
 
 CacheOptions cache_options(const ProgramOptions& options, const ModelShape& shape) {
   CacheOptions sizes = default_cache_options(shape);

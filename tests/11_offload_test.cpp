@@ -1,7 +1,6 @@
 // Chapter 11's own promises: what lies in the file, what is on its way, and what happens when the disk says no.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,16 +12,11 @@
 #include "tests/support/golden.h"
 #include "tests/support/metered_cache.h"
 #include "tests/support/oracle.h"
+#include "tests/support/spilling.h"
 #include "tests/support/tensors.h"
 
 namespace kvbook {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr ModelShape kFiveLayers = {
-    .layers = 5, .heads = 2, .kv_heads = 2, .head_size = 4, .context = 16, .vocabulary = 16};
-constexpr int64_t kToken = 2 * 2 * 4 * 4;  // bytes of a token's keys and values in one layer: 2·H·D·4
 
 std::string message_of(const std::function<void()>& run) {
   try {
@@ -31,58 +25,6 @@ std::string message_of(const std::function<void()>& run) {
     return error.what_without_backtrace();
   }
   return "";
-}
-
-/// An empty folder that is gone afterwards.
-class Folder {
- public:
-  Folder() {
-    std::string path = (fs::temp_directory_path() / "offload-test-XXXXXX").string();
-    TORCH_CHECK(mkdtemp(path.data()) != nullptr);
-    path_ = path;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string path() const { return path_.string(); }
-  bool empty() const { return fs::is_empty(path_); }
-
-  /// Of the file without a name that this process has open there.
-  int descriptor() const {
-    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-      std::error_code ignored;
-      const std::string target = fs::read_symlink(entry.path(), ignored).string();
-      if (target.rfind(path_.string(), 0) == 0) return std::stoi(entry.path().filename());
-    }
-    return -1;
-  }
-
- private:
-  fs::path path_;
-};
-
-/// No file of this process may be longer, until the end of the scope.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit less = before_;
-    less.rlim_cur = bytes;
-    TORCH_CHECK(setrlimit(RLIMIT_FSIZE, &less) == 0);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
-/// The layers 0 to 4 of one forward, with keys that nobody looks at; `after` is called behind each update.
-void forward(KVCache& cache, int64_t T, const std::function<void(int64_t layer)>& after = {}) {
-  cache.begin({torch::zeros({1, T}, torch::kInt64)});
-  const torch::Tensor key = torch::ones({1, 2, T, 4});
-  for (int64_t layer = 0; layer < 5; ++layer) {
-    cache.update(layer, key, key);
-    if (after) after(layer);
-  }
-  cache.commit();
 }
 
 class Tiny : public testing::Test {  // three layers: with two in memory all three take turns
@@ -94,7 +36,7 @@ class Tiny : public testing::Test {  // three layers: with two in memory all thr
 
   Gpt2 model_ = Gpt2(golden_checkpoint("tiny"));
   const torch::Tensor ids_ = to_row({12, 80, 5, 33, 96, 2, 41, 7, 7, 60, 3, 19});
-  const Folder folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST(TransferQueue, RunsJobsInTheirOrderAndDropsThoseBehindOneThatFails) {
@@ -126,7 +68,7 @@ TEST(TransferQueue, ForgetsWhatIsDropped) {
 }
 
 TEST(SpillFile, GivesBackWhatWasWrittenAndLeavesNoNameBehind) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string text = "keys and values";
   std::string back(text.size(), ' ');
   {
@@ -147,16 +89,16 @@ TEST(SpillFile, NamesTheFolderThatIsNotThere) {
 
 TEST(OffloadedCache, KeepsSoManyLayersInMemoryAndTheOthersInTheFile) {
   for (const int64_t N : {1, 2, 3, 4}) {
-    const Folder folder;
+    const TemporaryFolder folder;
     constexpr int64_t kCapacity = 4096;  // some hundred blocks of a disk
     OffloadedCache inner(kFiveLayers, kCapacity, N, folder.path());
     MeteredCache cache(inner);
-    forward(cache, 3);
-    forward(cache, 1);
-    EXPECT_EQ(inner.bytes(), N * kCapacity * kToken);
-    EXPECT_EQ(cache.held(), N * kCapacity * kToken);  // the tensors, weighed
+    feed_ones(cache, 3);
+    feed_ones(cache, 1);
+    EXPECT_EQ(inner.bytes(), N * kCapacity * kFiveLayersToken);
+    EXPECT_EQ(cache.held(), N * kCapacity * kFiveLayersToken);  // the tensors, weighed
     const int64_t stay = std::max<int64_t>(0, N - 2);
-    EXPECT_EQ(inner.file_bytes(), (5 - stay) * kCapacity * kToken);
+    EXPECT_EQ(inner.file_bytes(), (5 - stay) * kCapacity * kFiveLayersToken);
     struct stat file {};
     ASSERT_EQ(fstat(folder.descriptor(), &file), 0);
     EXPECT_EQ(file.st_size, inner.file_bytes());
@@ -165,9 +107,9 @@ TEST(OffloadedCache, KeepsSoManyLayersInMemoryAndTheOthersInTheFile) {
 }
 
 TEST(OffloadedCache, WithRoomForAllLayersNoFileIsMade) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OffloadedCache cache(kFiveLayers, 16, 9, folder.path());
-  forward(cache, 3);
+  feed_ones(cache, 3);
   EXPECT_EQ(folder.descriptor(), -1);
   EXPECT_EQ(cache.resident_layers(), 5);
   EXPECT_EQ(cache.file_bytes(), 0);
@@ -175,17 +117,17 @@ TEST(OffloadedCache, WithRoomForAllLayersNoFileIsMade) {
 
 TEST(OffloadedCache, AForwardReadsThePastOfEveryLayerThatSharesABufferAndWritesTheTokensOfThoseThatDoNotStay) {
   for (const int64_t N : {1, 2, 3, 4}) {
-    const Folder folder;
+    const TemporaryFolder folder;
     OffloadedCache cache(kFiveLayers, 16, N, folder.path());
     const int64_t leave = 5 - std::max<int64_t>(0, N - 2);
     const int64_t share = N == 4 ? 2 : leave;  // of layers 2, 3, 4 in two buffers the middle one is alone in its own
     int64_t read = 0, written = 0;
     for (const int64_t T : {4, 1, 2}) {
       const int64_t P = cache.length();
-      forward(cache, T);
-      read += share * P * kToken;
-      written += leave * T * kToken;
-      const int64_t first_of_next = (P + T) * kToken;  // on its way since commit
+      feed_ones(cache, T);
+      read += share * P * kFiveLayersToken;
+      written += leave * T * kFiveLayersToken;
+      const int64_t first_of_next = (P + T) * kFiveLayersToken;  // on its way since commit
       EXPECT_EQ(cache.transfers().bytes_read, read + first_of_next) << "N = " << N;
       EXPECT_EQ(cache.transfers().bytes_written, written) << "N = " << N;
     }
@@ -193,20 +135,20 @@ TEST(OffloadedCache, AForwardReadsThePastOfEveryLayerThatSharesABufferAndWritesT
 }
 
 TEST(OffloadedCache, TheNextLayerIsOnItsWayWhileThisOneComputes) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OffloadedCache cache(kFiveLayers, 16, 2, folder.path());
-  forward(cache, 4);
+  feed_ones(cache, 4);
   const int64_t before = cache.transfers().bytes_read;  // layer 0 is on its way
-  forward(cache, 1, [&](int64_t layer) {
+  feed_ones(cache, 1, [&](int64_t layer) {
     const int64_t ahead = std::min<int64_t>(layer + 1, 4);
-    EXPECT_EQ(cache.transfers().bytes_read - before, ahead * 4 * kToken) << "behind layer " << layer;
+    EXPECT_EQ(cache.transfers().bytes_read - before, ahead * 4 * kFiveLayersToken) << "behind layer " << layer;
   });
 }
 
 TEST(OffloadedCache, LayersThatStayAreNeverMoved) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OffloadedCache cache(kFiveLayers, 16, 4, folder.path());  // layers 0 and 1 stay
-  forward(cache, 4);
+  feed_ones(cache, 4);
   const int64_t read = cache.transfers().bytes_read, written = cache.transfers().bytes_written;
   cache.begin({torch::zeros({1, 1}, torch::kInt64)});
   const torch::Tensor key = torch::ones({1, 2, 1, 4});
@@ -219,7 +161,7 @@ TEST(OffloadedCache, LayersThatStayAreNeverMoved) {
 TEST(OffloadedCache, WhatWasOnItsWayWhenAForwardIsAbandonedIsFetchedAgain) {
   ModelShape shape = kFiveLayers;
   shape.head_size = 64;
-  const Folder folder;
+  const TemporaryFolder folder;
   OffloadedCache cache(shape, 8192, 2, folder.path());
   const auto key_of = [](int64_t layer, int64_t T) { return torch::full({1, 2, T, 64}, 10.0 + layer); };
   cache.begin({torch::zeros({1, 4}, torch::kInt64)});
@@ -329,11 +271,11 @@ TEST_F(Tiny, AForwardInWhichAnUpdateFailedIsNotGoneOnWith) {
 TEST(OffloadedCache, AFileCutShortInTheMiddleOfAForwardIsAnErrorInThatForward) {
   for (const int64_t N : {1, 2, 3}) {
     for (int64_t layer = 0; layer < 4; ++layer) {
-      const Folder folder;
+      const TemporaryFolder folder;
       OffloadedCache cache(kFiveLayers, 16, N, folder.path());
-      forward(cache, 4);
+      feed_ones(cache, 4);
       const std::string message = message_of([&] {
-        forward(cache, 1, [&](int64_t done) {
+        feed_ones(cache, 1, [&](int64_t done) {
           if (done == layer) TORCH_CHECK(ftruncate(folder.descriptor(), 0) == 0);
         });
       });

@@ -1,7 +1,6 @@
 // Chapter 11's answers. The one that is a cache also passes the conformance suite (conformance_test).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <bit>
 #include <map>
@@ -15,6 +14,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/metered_cache.h"
 #include "tests/support/oracle.h"
+#include "tests/support/spilling.h"
 #include "tests/support/tensors.h"
 
 namespace kvbook {
@@ -23,21 +23,6 @@ namespace {
 using Numbers = std::vector<int64_t>;
 
 // 11.1: spread those that stay ------------------------------------------------------------------------------------
-
-constexpr ModelShape kFiveLayers = {
-    .layers = 5, .heads = 2, .kv_heads = 2, .head_size = 4, .context = 16, .vocabulary = 16};
-constexpr int64_t kTokenBytes = 2 * 2 * 4 * 4;  // of a token's keys and values in one layer: 2·H·D·4
-
-/// One forward with keys that nobody looks at; `after` is called behind each update.
-void feed_layers(KVCache& cache, int64_t T, const std::function<void(int64_t layer)>& after = {}) {
-  cache.begin({torch::zeros({1, T}, torch::kInt64)});
-  const torch::Tensor key = torch::ones({1, 2, T, 4});
-  for (int64_t layer = 0; layer < cache.shape().layers; ++layer) {
-    cache.update(layer, key, key);
-    if (after) after(layer);
-  }
-  cache.commit();
-}
 
 Numbers leaving(int64_t L, int64_t N) {
   ModelShape shape = kFiveLayers;
@@ -83,15 +68,15 @@ TEST(SpreadOffloadedCache, AForwardReadsThePastOfEveryLayerThatLeavesOnceAndTheC
   for (int64_t N = 1; N <= 5; ++N) {
     SpreadOffloadedCache spread(kFiveLayers, 16, N);
     OffloadedCache chapter(kFiveLayers, 16, N);
-    feed_layers(spread, 4);
-    feed_layers(chapter, 4);
+    feed_ones(spread, 4);
+    feed_ones(chapter, 4);
     for (const int64_t T : {1, 2}) {
       const int64_t P = spread.length(), before = spread.bytes_read(), chapter_before = chapter.transfers().bytes_read;
-      feed_layers(spread, T);
-      feed_layers(chapter, T);
+      feed_ones(spread, T);
+      feed_ones(chapter, T);
       const int64_t first = N < 5 ? T : 0;  // it is read for the next forward, with the new tokens
-      EXPECT_EQ(spread.bytes_read() - before, (spread_reads[N - 1] * P + first) * kTokenBytes) << "N = " << N;
-      EXPECT_EQ(chapter.transfers().bytes_read - chapter_before, (chapter_reads[N - 1] * P + first) * kTokenBytes)
+      EXPECT_EQ(spread.bytes_read() - before, (spread_reads[N - 1] * P + first) * kFiveLayersToken) << "N = " << N;
+      EXPECT_EQ(chapter.transfers().bytes_read - chapter_before, (chapter_reads[N - 1] * P + first) * kFiveLayersToken)
           << "N = " << N;
     }
   }
@@ -103,19 +88,19 @@ TEST(SpreadOffloadedCache, FetchesAheadWhereALayerThatStaysLiesBetween) {
   const std::vector<Numbers> want = {{}, {4}, {2, 4}, {4}, {}};  // and the first, at commit
   for (int64_t N = 1; N <= 5; ++N) {
     SpreadOffloadedCache cache(kFiveLayers, 16, N);
-    feed_layers(cache, 4);
-    feed_layers(cache, 1);
+    feed_ones(cache, 4);
+    feed_ones(cache, 1);
     EXPECT_EQ(cache.fetched_ahead(), want[N - 1]) << "N = " << N;
   }
 }
 
 TEST(SpreadOffloadedCache, TheNextLayerIsOnItsWayFromTheFirstLayerThatStaysOn) {
   SpreadOffloadedCache cache(kFiveLayers, 16, 3);  // 0, 2 and 4 leave
-  feed_layers(cache, 4);
+  feed_ones(cache, 4);
   const int64_t before = cache.bytes_read();
   const Numbers asked = {0, 1, 1, 2, 2};  // layers' pasts, behind each update
-  feed_layers(cache, 1, [&](int64_t layer) {
-    EXPECT_EQ(cache.bytes_read() - before, asked[layer] * 4 * kTokenBytes) << "behind layer " << layer;
+  feed_ones(cache, 1, [&](int64_t layer) {
+    EXPECT_EQ(cache.bytes_read() - before, asked[layer] * 4 * kFiveLayersToken) << "behind layer " << layer;
   });
 }
 // ANCHOR_END: ahead
@@ -124,10 +109,10 @@ TEST(SpreadOffloadedCache, HoldsSoManyLayersInMemory) {
   for (int64_t N = 1; N <= 5; ++N) {
     SpreadOffloadedCache inner(kFiveLayers, 16, N);
     MeteredCache cache(inner);
-    feed_layers(cache, 3);
-    feed_layers(cache, 1);
-    EXPECT_EQ(inner.bytes(), N * 16 * kTokenBytes);
-    EXPECT_EQ(cache.held(), N * 16 * kTokenBytes);  // the tensors, weighed
+    feed_ones(cache, 3);
+    feed_ones(cache, 1);
+    EXPECT_EQ(inner.bytes(), N * 16 * kFiveLayersToken);
+    EXPECT_EQ(cache.held(), N * 16 * kFiveLayersToken);  // the tensors, weighed
   }
 }
 
@@ -182,21 +167,6 @@ TEST_F(SpreadOnTiny, AForwardGivenUpAtOnceDropsAFetchThatIsAskedForAgain) {
   }
 }
 
-/// No file of this process may be longer, until the end of the scope: as a disk that takes no more.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit less = before_;
-    less.rlim_cur = bytes;
-    TORCH_CHECK(setrlimit(RLIMIT_FSIZE, &less) == 0);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 TEST_F(SpreadOnTiny, AWriteThatFailsIsNotCommittedAndARetryIsRight) {
   const int64_t layer_in_file = key_value_bytes(model_->shape(), 1, 64, 8) / 3;
   for (const int64_t written : {int64_t{0}, layer_in_file}) {  // layer 0 cannot be written; layer 2, the last, cannot
@@ -216,7 +186,7 @@ TEST(SpreadOffloadedCache, RefusesNoCapacityAndNoLayerInMemory) {
   EXPECT_THROW(SpreadOffloadedCache(kFiveLayers, 0, 2), c10::ValueError);
   EXPECT_THROW(SpreadOffloadedCache(kFiveLayers, 16, 0), c10::ValueError);
   SpreadOffloadedCache cache(kFiveLayers, 4, 2, "/nowhere/at/all");
-  EXPECT_THROW(feed_layers(cache, 1), c10::Error);
+  EXPECT_THROW(feed_ones(cache, 1), c10::Error);
   EXPECT_THROW(cache.begin({torch::zeros({1, 5}, torch::kInt64)}), c10::IndexError);
 }
 
